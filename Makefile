@@ -454,17 +454,19 @@ installed: lib
 	  $(PKG) $(LUA_LIB)
 	cd / && $(I)/lua_cc
 
-# Faults planted in FILES, or in what changed SINCE a revision: which does none of these specs find?
+# Faults planted in FILES, or in what changed SINCE a revision: which does none of these specs find,
+# in this kind of build and ALSO in others?
 FILES=
 SINCE=
 COUNT= 50
 SEED= 1
 MUTATE=
+ALSO=
 NO_KERNELS= $(patsubst %,spec/%_spec.lua,house suite mutate)   # they read texts
 QUICK= $(filter-out $(LONG) $(NO_KERNELS),$(wildcard spec/*_spec.lua))
 mutate:
 	@$(HERE) $(LUA) spec/mutate.lua count=$(COUNT) seed=$(SEED) since="$(SINCE)" jobs=$(JOBS) \
-	  kind=$(KIND) make="$(MUTATE)" spec="$(if $(filter file,$(origin SPEC)),$(QUICK),$(SPEC))" $(FILES)
+	  kinds="$(KIND) $(ALSO)" make="$(MUTATE)" spec="$(if $(filter file,$(origin SPEC)),$(QUICK),$(SPEC))" $(FILES)
 
 # == ALL OF IT, ON A BARE MACHINE ===========================================
 

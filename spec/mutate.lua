@@ -4,7 +4,8 @@
 --   lua5.4 spec/mutate.lua [count=50] [seed=1] [since=REVISION] [spec="SPECS"] [FILE|FOLDER...]
 --
 -- jobs=2 specs run at once; each has ten times what it takes without a fault, and seconds=20 more.
--- kind=release is the kind of build. make="ARGUMENTS" goes to make:
+-- kinds="release basic" are kinds of build: what survives in one is tried in the next, faults of C
+-- alone. make="ARGUMENTS" goes to make:
 -- "-o build/release/src/cpu/level_avx2.o" saves compiling a level.
 -- All happens in a copy of the tree, build/mutate, which each run first makes like the tree again.
 -- A spec is a path of spec/*_spec.lua or spec/c/*.c; those with the fewest seconds run first, and
@@ -20,7 +21,7 @@ local LANGUAGES <const> = {lua = "lua", c = "c", h = "c", def = "c", cu = "c"}
 local INTERRUPTED <const> = 130              -- what a shell says of a program that Ctrl-C ended
 
 local options = {count = 50, seed = 1, spec = "", since = "", jobs = 2, seconds = 20, make = "",
-                 kind = "release"}
+                 kinds = "release"}
 
 
 local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
@@ -71,21 +72,22 @@ local function copy_tree()
 end
 
 
-local function build(specs)
+-- Builds what the specs of a kind need.
+local function build(kind, specs)
   local targets = {"all", "modules"}
   for _, spec in ipairs(specs) do
     if spec.program then targets[#targets + 1] = spec.program end
   end
   return run(("env -u MAKEFLAGS -u MAKELEVEL make -s -j%d KIND=%s %s %s >build/log 2>&1")
-             :format(options.jobs, options.kind, options.make, table.concat(targets, " ")))
+             :format(options.jobs, kind, options.make, table.concat(targets, " ")))
 end
 
--- The specs of a list of paths: {path, command, log, seconds, found}.
-local function specs_of(paths)
+-- The specs of a list of paths, for a kind of build: {path, command, log, seconds, found}.
+local function specs_of(paths, kind)
   local list = {}
   for path in paths:gmatch("%S+") do
     local name = path:match("^spec/c/(.*)%.c$")
-    local program = name and ("build/%s/spec/c/%s"):format(options.kind, name)
+    local program = name and ("build/%s/spec/c/%s"):format(kind, name)
     list[#list + 1] = {path = path, program = program, found = 0,
                        command = program or "lua5.4 spec/support/busted.lua " .. path,
                        log = "build/" .. path:gsub("/", "-") .. ".log"}
@@ -106,14 +108,14 @@ xargs -P %d -d '\n' -n 1 sh -c 'set -- $1; log=$1; shift
   (eval "$one") >$log 2>&1 </dev/null || { echo $log >>build/found; exit 255; }' - 2>/dev/null]]
 
 -- The spec that fails first, or nil. One whose time is not known yet has ten minutes.
-local function failing(specs)
+local function failing(kind, specs)
   local list = {}
   for i, spec in ipairs(specs) do
     local limit = spec.seconds and options.seconds + 10 * spec.seconds // 1 or 600
     list[i] = ("%s %d %s"):format(spec.log, limit, spec.command)
   end
   write(COPY .. "/build/specs", table.concat(list, "\n") .. "\n")
-  write(COPY .. "/build/run", SCRIPT:format(options.kind, options.jobs))
+  write(COPY .. "/build/run", SCRIPT:format(kind, options.jobs))
   if run "sh build/run <build/specs" then return nil end
   local found = read(COPY .. "/build/found")
   if not found then error("interrupted", 0) end
@@ -123,8 +125,8 @@ local function failing(specs)
 end
 
 -- Runs all specs without a fault, and notes how long each took.
-local function try_all(specs)
-  local bad = failing(specs)
+local function try_all(kind, specs)
+  local bad = failing(kind, specs)
   if bad then
     error(("without a fault, %s fails:\n%s"):format(bad.path, read(COPY .. "/" .. bad.log)), 0)
   end
@@ -178,27 +180,37 @@ local function planted(fault)
   return setmetatable({}, {__close = function() write(path, text) end})
 end
 
-local function object_of_copy()
-  return read(("%s/build/%s/heed/core.so"):format(COPY, options.kind))
-end
+local function object_of(kind) return read(("%s/build/%s/heed/core.so"):format(COPY, kind)) end
 
--- The fate of a fault: "found", "survives", or "void" where the fault does not compile, or compiles
--- to the same as before.
-local function try(fault, specs, object)
-  local _ <close> = planted(fault)
+-- The fate of a fault in one kind of build: "found", "survives", or "void" where the fault does not
+-- compile, or compiles to the same as before.
+local function try_in(kind, fault, specs, object)
   if fault.language == "lua" then
     if not loadfile(COPY .. "/" .. fault.path) then return "void" end
-  elseif not build(specs) or object_of_copy() == object then
+  elseif not build(kind, specs) or object_of(kind) == object then
     return "void"
   end
   table.sort(specs, function(a, b)
     if a.found ~= b.found then return a.found > b.found end
     return a.seconds < b.seconds
   end)
-  local spec = failing(specs)
+  local spec = failing(kind, specs)
   if not spec then return "survives" end
   spec.found = spec.found + 1
   return "found"
+end
+
+-- The fate of a fault in all kinds, which are {kind, specs, object}.
+local function try(fault, kinds)
+  local _ <close> = planted(fault)
+  local fate = "void"
+  for i, one in ipairs(kinds) do
+    if fault.language == "lua" and i > 1 then break end
+    local outcome = try_in(one.kind, fault, one.specs, one.object)
+    if outcome == "found" then return outcome end
+    if outcome == "survives" then fate = outcome end
+  end
+  return fate
 end
 
 local function shown(text) return (text:gsub("%s+", " ")) end
@@ -210,8 +222,7 @@ local function report(fault)
 end
 
 -- Plants as many of these faults as were asked for.
-local function try_faults(faults, specs)
-  local object = object_of_copy()
+local function try_faults(faults, kinds)
   local n = {found = 0, survives = 0, void = 0}
   local _ <close> = setmetatable({}, {__close = function()
     local planted_ones = n.found + n.survives
@@ -220,7 +231,7 @@ local function try_faults(faults, specs)
   end})
   for _, fault in ipairs(faults) do
     if n.found + n.survives == options.count then break end
-    local outcome = try(fault, specs, object)
+    local outcome = try(fault, kinds)
     n[outcome] = n[outcome] + 1
     if outcome == "survives" then report(fault) end
   end
@@ -242,10 +253,14 @@ local function main(arguments)
   if #faults == 0 then error("no line to plant a fault in: give files, or since=REVISION", 0) end
   copy_tree()
   assert(os.execute("mkdir -p " .. COPY .. "/build"))
-  local specs = specs_of(options.spec)
-  if not build(specs) then error(read(COPY .. "/build/log"), 0) end
-  try_all(specs)
-  try_faults(faults, specs)
+  local kinds = {}
+  for kind in options.kinds:gmatch("%S+") do
+    local specs = specs_of(options.spec, kind)
+    if not build(kind, specs) then error(read(COPY .. "/build/log"), 0) end
+    try_all(kind, specs)
+    kinds[#kinds + 1] = {kind = kind, specs = specs, object = object_of(kind)}
+  end
+  try_faults(faults, kinds)
 end
 
 local good, message = xpcall(main, function(text) return text end, arg)

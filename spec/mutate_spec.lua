@@ -56,12 +56,13 @@ end)
 local FILES <const> = {
   [".busted"] = 'return {default = {output = "spec/output.lua"}}',
   Makefile = [[
-all: build/release/heed/core.so
+KIND= release
+all: build/$(KIND)/heed/core.so
 modules:
-build/release/heed/core.so: src/less.c
-	@mkdir -p build/release/heed; gcc -shared -fPIC -o $@ $<
-build/release/spec/c/less: spec/c/less.c src/less.c
-	@mkdir -p build/release/spec/c; gcc -o $@ $^
+build/$(KIND)/heed/core.so: src/less.c
+	@mkdir -p $(@D); gcc -shared -fPIC -D$(KIND) -o $@ $<
+build/$(KIND)/spec/c/less: spec/c/less.c src/less.c
+	@mkdir -p $(@D); gcc -D$(KIND) -o $@ $^
 ]],
   ["src/less.c"] = "int less (int a, int b) {\n  return a < b;\n}\n",
   ["spec/c/less.c"] = [[
@@ -133,6 +134,19 @@ describe("mutate", function()
     local said = output_of(RUN:format(at.folder, "", "spec=spec/c/less.c src"))
     assert.equal("3 planted, 3 found (100 %), 0 survive; 0 compile to nothing new\n", said)
     check_unchanged(at.folder)
+  end)
+
+  it("tries what survives in other kinds of build", function()
+    local at <close> = tree()
+    local both = "int less (int a, int b) {\n#ifdef basic\n  return a < b;\n#else\n"
+                 .. "  return b > a;\n#endif\n}\n"
+    write(at.folder .. "/src/less.c", both)
+    local run = RUN:format(at.folder, "", "%s spec=spec/c/less.c src")
+    assert.equal("3 planted, 3 found (100 %), 0 survive; 3 compile to nothing new\n",
+                 output_of(run:format "kinds=basic"))
+    assert.equal("6 planted, 6 found (100 %), 0 survive; 0 compile to nothing new\n",
+                 output_of(run:format "kinds='release basic'"))
+    assert.equal(both, read(at.folder .. "/src/less.c"))
   end)
 
   it("restores the file when it is interrupted", function()
