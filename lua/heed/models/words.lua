@@ -294,7 +294,7 @@ function words.generate(model, prompt, given)
   end
   local o = read_options(model, given)
   local prompts, single = read_prompts(model, prompt, o)
-  local results, about = heed.no_grad(evaluating, "generate", model, function()
+  local results, about = evaluating("generate", model, function()
     return run(model, prompts, o)
   end)
   if single then return results[1], about[1] end

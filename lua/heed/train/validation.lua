@@ -142,7 +142,7 @@ end
 ---@return number? loss
 function Validation:run(step)
   if step % self.every ~= 0 then return nil end
-  local loss = heed.no_grad(evaluating, "train", self.model, function()
+  local loss = evaluating("train", self.model, function()
     return self.batches and mean_loss(self, step) or own_loss(self, step)
   end)
   if self.path and loss < self.best then write_best(self, step, loss) end

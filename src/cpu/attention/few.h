@@ -74,8 +74,8 @@ typedef struct FN(lines_of) {      /* unbroken rows, as they lie or converted */
 } FN(lines_of);
 
 /*
-** Keys of a tile, or their values. Where 'short_too', rows of 16-bit floats stay as they lie too: the
-** memory's speed is the limit, and they are half as long.
+** Keys of a tile, or their values. Where 'short_too', rows of 16-bit floats stay as they lie too:
+** the memory's speed is the limit, and they are half as long.
 */
 static FN(lines_of) FN(tile_rows) (const attend *a, const view *v, const FN(rows) *r,
                                    const tile *x, bool short_too, T *workspace) {
