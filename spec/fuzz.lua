@@ -1,9 +1,9 @@
--- The fuzzers: random calls, random graphs, damaged files. An item is a test, which follows from
--- the seed and its number alone.
+-- The fuzzers: random calls, random graphs, damaged files, uses of objects. An item is a test,
+-- which follows from the seed and its number alone.
 --
 --   lua5.4 spec/fuzz.lua [items] [seed]       a number of items, with this seed or the clock's
 --   lua5.4 spec/fuzz.lua --call N SEED        one item again; --until N SEED: all up to it
---   lua5.4 spec/fuzz.lua --only KIND ITEMS SEED      of one kind, as "directories"
+--   lua5.4 spec/fuzz.lua --only KIND ...      all items are of one kind, as "directories"
 
 package.path = "./?.lua;" .. package.path
 
@@ -13,12 +13,14 @@ local calls = require "spec.fuzz.calls"
 local directories = require "spec.fuzz.directories"
 local programs = require "spec.fuzz.programs"
 local files = require "spec.fuzz.files"
+local uses = require "spec.fuzz.uses"
 
 local BATCH <const> = 64           -- items between two checks of the invariants
 local MOST_FAILURES <const> = 20
 
 local seed, found, seen, families = nil, 0, {}, {}
-local done = {calls = 0, directories = 0, files = 0, programs = 0}
+local only                         -- the kind of all items, nil for some of each
+local done = {calls = 0, directories = 0, files = 0, programs = 0, uses = 0}
 
 
 -- This file names the item that runs, for the case that the process dies.
@@ -35,19 +37,21 @@ local function fail(family, number, why, source)
   local kind = why:gsub("%d+", "N"):gsub(" a [%w.*]+ value", ""):sub(1, 60)
   if seen[kind] then return end              -- reported before
   seen[kind], found = true, found + 1
-  print(("\n%s, seed %d, item %d: %s\n%s\nagain: lua5.4 spec/fuzz.lua --call %d %d")
-    :format(family, seed, number, why, source, number, seed))
+  print(("\n%s, seed %d, item %d: %s\n%s\nagain: lua5.4 spec/fuzz.lua %s--call %d %d")
+    :format(family, seed, number, why, source, only and "--only " .. only .. " " or "", number,
+            seed))
 end
 
 
 -- The kind of an item, unless all are of one: of 64, three are files, one a directory of a model,
--- and one a program, of dozens of calls.
-local only
+-- one a program, of dozens of calls, and one a dozen uses of objects. Other kinds are calls.
+local MODULES <const> = {directories = directories, files = files, programs = programs, uses = uses}
 
 local function kind_of(number)
   local place = number % 64
   if only then return only end
   if place == 4 then return "directories" end
+  if place == 5 then return "uses" end
   return place == 0 and "programs" or place <= 3 and "files" or "calls"
 end
 
@@ -55,11 +59,8 @@ end
 local function run(number)
   local r, kind = new_random(seed, number), kind_of(number)
   done[kind] = done[kind] + 1
-  if kind == "programs" then return programs.run(r, function(text) announce(number, text) end) end
-  if kind == "directories" then
-    return directories.run(r, function(text) announce(number, text) end)
-  end
-  if kind == "files" then return files.run(r, function(text) announce(number, text) end) end
+  local module = MODULES[kind]
+  if module then return module.run(r, function(text) announce(number, text) end) end
   local family, source, judges = calls.make(r)
   announce(number, source)
   return family, source, check.run(source, judges)
@@ -98,8 +99,8 @@ local function report()
   for _, good in pairs(families) do
     if good then passed = passed + 1 else failed = failed + 1 end
   end
-  print(("seed %d: %d calls, %d files, %d directories, %d programs")
-    :format(seed, done.calls, done.files, done.directories, done.programs))
+  print(("seed %d: %d calls, %d files, %d directories, %d programs, %d uses")
+    :format(seed, done.calls, done.files, done.directories, done.programs, done.uses))
   print(("%d passed, %d failed"):format(passed, failed))
   os.remove(path)
   files.finish()
@@ -120,16 +121,16 @@ end
 
 
 check.start()
-if arg[1] == "--call" or arg[1] == "--until" then
-  seed = math.tointeger(tonumber(arg[3]))
-  replay(arg[1], math.tointeger(tonumber(arg[2])))
-end
-
 if arg[1] == "--only" then
   only = assert(done[arg[2]] and arg[2], "a kind of items expected")
   table.remove(arg, 1)
   table.remove(arg, 1)
 end
+if arg[1] == "--call" or arg[1] == "--until" then
+  seed = math.tointeger(tonumber(arg[3]))
+  replay(arg[1], math.tointeger(tonumber(arg[2])))
+end
+
 local items = math.tointeger(tonumber(arg[1] or 10000))
 seed = math.tointeger(tonumber(arg[2])) or os.time()
 print(("seed %d; what runs stands in %s"):format(seed, path))

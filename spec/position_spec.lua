@@ -421,11 +421,15 @@ for name, make in pairs(MAKERS) do
       local last = x:narrow(2, 5, 1)
       assert.is_true(near(layer(last, {keys = keys}), y:narrow(2, 5, 1)))
       assert.is_true(near(layer(x, {lengths = heed.tensor{2, 5}}), plain))
-      local cache = {positions = function(_, T) return 9 + T end}
+      local cache = heed.nn.Cache()
+      function cache.positions(_, T) return 9 + T end
       assert.is_true(near(layer(x, {cache = cache}), layer(x, {offset = 14})))
       local p = heed.tensor{{3}, {4}}
       local padding
-      cache = {positions = function(_, _, given) padding = given; return p end}
+      function cache.positions(_, _, given)
+        padding = given
+        return p
+      end
       local lengths = heed.tensor{1, 0}
       assert.is_true(near(layer(last, {cache = cache, keys = keys, lengths = lengths}),
                           layer(last, {positions = p})))
@@ -455,7 +459,7 @@ for name, make in pairs(MAKERS) do
       assert.matches("either offset or positions", message(layer, x,
                      {offset = 1, positions = heed.arange(5)}))
       assert.matches("got several", message(layer, x, {offset = 1, cache = {}}))
-      assert.matches("an nn.Cache expected as cache, got 5", message(layer, x, {cache = 5}))
+      assert.matches("an nn.Cache expected as option cache, got 5", message(layer, x, {cache = 5}))
       assert.matches("at least 5 keys expected, got a tensor of shape %(2, 3%)",
                      message(layer, x, {keys = heed.ones(2, 3, {dtype = "bool"})}))
       assert.matches("lengths of type int64 and shape %(2%) expected, got 5",

@@ -46,9 +46,12 @@ end
 -- Lua's own functions, as callbacks, by the names that their errors have.
 local CALLBACKS = {error = true, f = true, pcall = true, tostring = true}
 
--- An error of heed's is a string that begins with the place of the call. Errors that functions
--- among the arguments raise pass through.
-local function bad_error(why, source)
+---What is wrong with an error. One of heed's is a string that begins with the place of the call;
+---what functions among the arguments raise passes through.
+---@param why any what pcall gave
+---@param source string
+---@return string? what is wrong with it
+function check.bad_error(why, source)
   if type(why) ~= "string" then
     return not source:find("error", 1, true) and "an error that is a " .. type(why)
   end
@@ -66,6 +69,9 @@ end
 
 local function endless() error("a call without an end", 0) end
 
+---From now on the thread that runs has as many steps as a call.
+function check.limit_steps() debug.sethook(endless, "", STEPS) end
+
 ---Runs a source; nil, or what is wrong. With 'judges' the source itself gives what is wrong.
 function check.run(source, judges)
   local f, why = load(source, "=call")
@@ -77,7 +83,7 @@ function check.run(source, judges)
   coroutine.close(thread)
   reset()
   if judges then return message and tostring(message) or nil end
-  return not good and bad_error(message, source) or nil
+  return not good and check.bad_error(message, source) or nil
 end
 
 

@@ -5,6 +5,7 @@ local extend = require "heed.nn.extend"
 local field = require "heed.internal.field"
 local heed = require "heed"
 local layers = require "heed.nn.layers"
+local maker = require "heed.models.maker"
 local Model = require "heed.models.model"
 local options = require "heed.internal.options"
 local part = require "heed.nn.part"
@@ -22,8 +23,7 @@ local causal = {}
 ---@field position heed.Learned|false
 ---@field body heed.Decoder|heed.Encoder
 ---@field head heed.Linear|false
----@overload fun(config: table, options: heed.models.causal): heed.CausalModel
-local CausalModel = extend("models.CausalModel", {init = 2, forward = 2, hidden = 2}, Model)
+local CausalModel = extend("models.CausalModel", {forward = 2, hidden = 2}, Model)
 
 ---@class heed.models.causal
 ---@field vocabulary integer
@@ -43,7 +43,7 @@ local CausalModel = extend("models.CausalModel", {init = 2, forward = 2, hidden 
 
 ---@param config table
 ---@param o heed.models.causal
-function CausalModel:init(config, o)
+local function fill(self, config, o)
   self.config, self.tokenizer, self.sentences = config, false, false
   self.writes = o.head and not o.bidirectional or false
   self.words = layers.Embedding(o.vocabulary, o.dim)
@@ -56,6 +56,8 @@ function CausalModel:init(config, o)
   self.embed_scale = o.embed_scale or false
   self.logit_scale, self.logit_cap = o.logit_scale or false, o.logit_cap or false
 end
+
+local make = maker(CausalModel, WHO, fill)
 
 
 -- Where tokens stand, for learnt positions; the layers of such a model take none.
@@ -111,7 +113,7 @@ function CausalModel:describe()
   return field.table(self, "config", "a configuration").model_type
 end
 
-causal.CausalModel = CausalModel
+causal.make = make
 
 
 -- Whether models of a class have logits.
@@ -130,7 +132,7 @@ function causal.new(c, o, tensors)
   o.tied = tie == true or tie == nil and not tensors[name]
   if o.tied then tensors[name] = nil end            -- some files have it all the same
   c:finish()
-  return CausalModel(c.values, o)
+  return make(c.values, o)
 end
 
 

@@ -9,6 +9,7 @@ local extend = require "heed.nn.extend"
 local field = require "heed.internal.field"
 local heed = require "heed"
 local layers = require "heed.nn.layers"
+local maker = require "heed.models.maker"
 local mlp = require "heed.nn.mlp"
 local Model = require "heed.models.model"
 local MultiHeadAttention = require "heed.nn.multihead"
@@ -23,14 +24,16 @@ local POOL <const>, WHO <const> = "models.AttentionPool", "models.DualModel"
 
 -- One vector of a picture, by attention from a learnt query: J. Lee et al. (2019), "Set
 -- transformer".
-local AttentionPool = extend("models.AttentionPool", {init = 4, forward = 1})
+local AttentionPool = extend("models.AttentionPool", {forward = 1})
 
-function AttentionPool:init(dim, heads, hidden, o)
+local function fill_pool(self, dim, heads, hidden, o)
   self.probe = Parameter(heed.zeros(1, 1, dim))
   self.attend = MultiHeadAttention(dim, heads)
   self.norm = o.norm_type(dim)
   self.mlp = mlp.MLP(dim, hidden, {activation = o.activation})
 end
+
+local new_pool = maker(AttentionPool, POOL, fill_pool)
 
 function AttentionPool:forward(x)
   local probe = field.tensor(self, "probe"):expand(x:size(1), 1, -1)
@@ -43,27 +46,28 @@ end
 ---@class heed.DualModel: heed.models.Model
 ---@field text heed.CausalModel
 ---@field picture heed.VisionModel
----@overload fun(config: table, options: table): heed.DualModel
 local DualModel = extend("models.DualModel", {
-  init = 2, forward = 3, texts = 2, pictures = 1,
+  forward = 3, texts = 2, pictures = 1,
 }, Model)
 
 
 ---@param config table
 ---@param o {text: table, picture: table, width: integer, eos: integer|false}
-function DualModel:init(config, o)
+local function fill(self, config, o)
   self.config, self.tokenizer, self.sentences = config, false, false
-  self.text = causal.CausalModel(config, o.text)
-  self.picture = vision.VisionModel(config, o.picture)
+  self.text = causal.make(config, o.text)
+  self.picture = vision.make(config, o.picture)
   self.eos = o.eos
   self.text_project = Linear(o.text.dim, o.width, {bias = not o.eos})
   local s = o.picture.stack
-  self.pool = not o.eos and AttentionPool(o.picture.dim, o.picture.heads, s.hidden, s) or false
+  self.pool = not o.eos and new_pool(o.picture.dim, o.picture.heads, s.hidden, s) or false
   self.picture_norm = o.eos and s.norm_type(o.picture.dim) or false
   self.picture_project = o.eos and Linear(o.picture.dim, o.width, {bias = false}) or false
   self.logit_scale = Parameter(o.eos and heed.zeros{} or heed.zeros(1))
   self.logit_bias = not o.eos and Parameter(heed.zeros(1)) or false
 end
+
+local make = maker(DualModel, WHO, fill)
 
 
 local first = pool.Pool("first")
@@ -187,7 +191,7 @@ function clip.build(c)
     values:finish()
   end
   c:finish()
-  return DualModel(c.values, {text = text, picture = picture, width = width, eos = eos})
+  return make(c.values, {text = text, picture = picture, width = width, eos = eos})
 end
 
 
@@ -219,7 +223,7 @@ function siglip.build(c)
   t:finish()
   v:finish()
   c:finish()
-  return DualModel(c.values, {text = text, picture = picture, width = width, eos = false})
+  return make(c.values, {text = text, picture = picture, width = width, eos = false})
 end
 
 

@@ -7,6 +7,7 @@ local field = require "heed.internal.field"
 local heads = require "heed.models.heads"
 local heed = require "heed"
 local layers = require "heed.nn.layers"
+local maker = require "heed.models.maker"
 local Model = require "heed.models.model"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
@@ -31,8 +32,7 @@ local encoder = {}
 ---@field body heed.Encoder
 ---@field pooler heed.Linear|false
 ---@field head heed.models.Head|false
----@overload fun(config: table, options: heed.models.encoder): heed.EncoderModel
-local EncoderModel = extend("models.EncoderModel", {init = 2, forward = 2, hidden = 2}, Model)
+local EncoderModel = extend("models.EncoderModel", {forward = 2, hidden = 2}, Model)
 
 ---@class heed.models.encoder
 ---@field vocabulary integer
@@ -53,7 +53,7 @@ local EncoderModel = extend("models.EncoderModel", {init = 2, forward = 2, hidde
 
 ---@param config table
 ---@param o heed.models.encoder
-function EncoderModel:init(config, o)
+local function fill(self, config, o)
   local width = o.width or o.dim
   self.config, self.tokenizer, self.sentences = config, false, false
   self.words = layers.Embedding(o.vocabulary, width)
@@ -65,15 +65,18 @@ function EncoderModel:init(config, o)
   o.stack.position_bias = o.bias
   self.body = transformer.Encoder(o.dim, o.heads, o.layers, o.stack)
   self.pooler = o.pooler and layers.Linear(o.dim, o.dim) or false
-  self.head = o.head and heads.Head(o.dim, o.head, self.words.weight) or false
+  self.head = o.head and heads.new(o.dim, o.head, self.words.weight) or false
   self.pad = o.pad or false
 end
+
+local make = maker(EncoderModel, WHO, fill)
 
 
 -- Where tokens stand if padding is not counted, which has the position before the first.
 local function behind_padding(ids, pad, o)
-  if o.positions ~= nil then return o.positions + (pad + 1) end
-  local there = o.keys ~= nil and o.keys or ids:ne(pad + 1)
+  local at = o.positions
+  if at ~= nil then return heed.is_tensor(at) and at + (pad + 1) or at end
+  local there = o.keys ~= nil and o.keys or heed.ne(ids, pad + 1)
   there = there:to("int64")
   return there:cumsum(-1) * there + pad
 end
@@ -154,8 +157,6 @@ function EncoderModel:describe()
   return field.table(self, "config", "a configuration").model_type
 end
 
-encoder.EncoderModel = EncoderModel
-
 
 ---A maker of LayerNorms.
 ---@param eps number
@@ -191,7 +192,7 @@ function encoder.new(c, o, tensors, family)
   end
   o.vocabulary = c:count("vocab_size")
   c:finish()
-  return EncoderModel(c.values, o), heads.names(family.names, ending)
+  return make(c.values, o), heads.names(family.names, ending)
 end
 
 

@@ -3,6 +3,7 @@
 
 local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
+local maker = require "heed.models.maker"
 local Module = require "heed.nn.module"
 local part = require "heed.nn.part"
 local pool = require "heed.nn.pool"
@@ -17,7 +18,7 @@ local heads = {}
 ---@field dense heed.Linear|false
 ---@field norm heed.LayerNorm|false
 ---@field out heed.Linear
-local Head = extend("models.Head", {init = 3, forward = 2})
+local Head = extend("models.Head", {forward = 2})
 
 ---@class heed.models.head
 ---@field outputs integer|false false: as many as words, with the weights of the ids
@@ -32,7 +33,7 @@ local Head = extend("models.Head", {init = 3, forward = 2})
 ---@param dim integer
 ---@param o heed.models.head
 ---@param words heed.Tensor (vocabulary, width)
-function Head:init(dim, o, words)
+local function fill(self, dim, o, words)
   local width = o.outputs and dim or words:size(2)
   self.pool = o.pool and pool.Pool(o.pool) or false
   self.dense = o.dense and layers.Linear(dim, width, {bias = o.dense_bias ~= false}) or false
@@ -41,6 +42,8 @@ function Head:init(dim, o, words)
   self.out = layers.Linear(width, o.outputs or words:size(1), {bias = o.out_bias ~= false})
   if not o.outputs then self.out.weight = words end
 end
+
+local new_head = maker(Head, WHO, fill)
 
 
 ---@param x heed.Tensor (B, T, dim), or (T, dim)
@@ -54,7 +57,7 @@ function Head:forward(x, given)
   return part.call(WHO, self, "out", x)
 end
 
-heads.Head = Head
+heads.new = new_head
 
 
 ---Whether a head gives logits of classes: not of words, whose weights are those of the ids.

@@ -1,10 +1,12 @@
 -- A model that reads one sequence and writes another: an encoder, a decoder that attends to what it
 -- gives, and logits of the next id. Both share the features of ids.
 
+local attending = require "heed.nn.attending"
 local extend = require "heed.nn.extend"
 local field = require "heed.internal.field"
 local heed = require "heed"
 local layers = require "heed.nn.layers"
+local maker = require "heed.models.maker"
 local Model = require "heed.models.model"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
@@ -25,9 +27,8 @@ local seq2seq = {}
 ---@field target heed.models.Side
 ---@field head heed.Linear|false
 ---@field logit_bias heed.Tensor|false (1, vocabulary)
----@overload fun(config: table, options: table): heed.SequenceModel
 local SequenceModel = extend("models.SequenceModel", {
-  init = 2, forward = 3, hidden = 3, encode = 2, decode = 3,
+  forward = 3, hidden = 3, encode = 2, decode = 3,
 }, Model)
 
 
@@ -37,14 +38,14 @@ local SequenceModel = extend("models.SequenceModel", {
 ---@field norm heed.LayerNorm|false
 ---@field bias heed.Bias|false that all layers share
 ---@field body heed.Encoder|heed.Decoder
-local Side = extend("models.Side", {init = 4, forward = 3})
+local Side = extend("models.Side", {forward = 3})
 
 
 ---@param Stack function
 ---@param dim integer
 ---@param heads integer
 ---@param o {layers: integer, stack: table, positions: integer?, norm: function?, bias: any}
-function Side:init(Stack, dim, heads, o)
+local function fill_side(self, Stack, dim, heads, o)
   self.position = o.positions and positions.Learned(o.positions, dim) or false
   self.first = o.first or 0
   self.norm = o.norm and o.norm(dim) or false
@@ -53,17 +54,23 @@ function Side:init(Stack, dim, heads, o)
   self.body = Stack(dim, heads, o.layers, o.stack)
 end
 
+local new_side = maker(Side, "models.Side", fill_side)
+
 
 -- Where tokens stand, which are rows of a table from `first` on.
 local function add_positions(side, x, o)
   local at = o.positions
-  if at == nil and o.cache then at = o.cache:positions(x:size(-2), {keys = o.keys,
-                                                                    lengths = o.lengths}) end
+  if at == nil and o.cache then
+    attending.check_cache("models.Side", o.cache)
+    at = o.cache:positions(x:size(-2), {keys = o.keys, lengths = o.lengths})
+  end
   if at == nil and o.keys ~= nil then at = places.of_keys(o.keys) end
   o.positions = nil
   local position, first = part.of("models.Side", side, "position"), field.count(side, "first", 0)
-  if heed.is_tensor(at) then return position(x, {positions = at + first}) end
-  return position(x, {offset = (at or 0) + first})
+  if at == nil or math.type(at) == "integer" then
+    return position(x, {offset = (at or 0) + first})
+  end
+  return position(x, {positions = heed.is_tensor(at) and at + first or at})
 end
 
 
@@ -82,17 +89,19 @@ end
 ---@param config table
 ---@param o {vocabulary: integer, dim: integer, source: table, target: table, tied: boolean,
 ---embed_scale: number?, out_scale: number?, logit_bias: boolean?}
-function SequenceModel:init(config, o)
+local function fill(self, config, o)
   self.config, self.tokenizer, self.sentences = config, false, false
   self.writes, self.is_sequence = true, true
   self.words = layers.Embedding(o.vocabulary, o.dim)
-  self.source = Side(transformer.Encoder, o.dim, o.source.heads, o.source)
-  self.target = Side(transformer.Decoder, o.dim, o.target.heads, o.target)
+  self.source = new_side(transformer.Encoder, o.dim, o.source.heads, o.source)
+  self.target = new_side(transformer.Decoder, o.dim, o.target.heads, o.target)
   self.head = layers.Linear(o.dim, o.vocabulary, {bias = false})
   if o.tied then self.head.weight = self.words.weight end
   self.logit_bias = o.logit_bias and parameter.Parameter(heed.zeros(1, o.vocabulary)) or false
   self.embed_scale, self.out_scale = o.embed_scale or false, o.out_scale or false
 end
+
+local make = maker(SequenceModel, WHO, fill)
 
 
 local function copied(who, given)
@@ -184,8 +193,6 @@ function SequenceModel:describe()
   return field.table(self, "config", "a configuration").model_type
 end
 
-seq2seq.SequenceModel = SequenceModel
-
 
 ---Makes the model of a family.
 ---@param c heed.models.Config
@@ -199,7 +206,7 @@ function seq2seq.new(c, o, tensors)
   o.tied = tie == true or not tensors["lm_head.weight"]
   if o.tied then tensors["lm_head.weight"] = nil end
   c:finish()
-  return SequenceModel(c.values, o)
+  return make(c.values, o)
 end
 
 

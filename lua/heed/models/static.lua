@@ -6,6 +6,7 @@ local field = require "heed.internal.field"
 local heed = require "heed"
 local json = require "heed.files.json"
 local layers = require "heed.nn.layers"
+local maker = require "heed.models.maker"
 local Model = require "heed.models.model"
 local names = require "heed.models.names"
 local options = require "heed.internal.options"
@@ -27,21 +28,22 @@ local static = {}
 ---@field weight heed.Tensor|false (V) of tokens; Model2Vec's
 ---@field mapping heed.Tensor|false int64 (V): the row of each token, from 1
 ---@field leaves_unknown boolean whether tokens of unknown text do not count, as Model2Vec has it
----@overload fun(config: table, o: table): heed.StaticModel
-local StaticModel = extend("models.StaticModel", {init = 2, forward = 2, hidden = 2, ids = 2,
+local StaticModel = extend("models.StaticModel", {forward = 2, hidden = 2, ids = 2,
                                                   means = 2, published = 0}, Model)
 
 
 ---@param config table
 ---@param o {rows: integer, dim: integer, weight: heed.Tensor?, mapping: heed.Tensor?,
 ---leaves_unknown: boolean}
-function StaticModel:init(config, o)
+local function fill(self, config, o)
   self.config, self.tokenizer, self.sentences = config, false, false
   self.words = layers.Embedding(o.rows, o.dim)
   self.weight = o.weight and parameter.Buffer(o.weight) or false
   self.mapping = o.mapping and parameter.Buffer(o.mapping) or false
   self.leaves_unknown, self.typical = o.leaves_unknown, false
 end
+
+local make = maker(StaticModel, "models.StaticModel", fill)
 
 
 ---The rows of tokens.
@@ -65,6 +67,11 @@ StaticModel.forward = StaticModel.hidden
 ---@param lengths heed.Tensor int64 (B)
 ---@return heed.Tensor (B, dim)
 function StaticModel:means(ids, lengths)
+  if not heed.is_tensor(ids) or ids:dim() ~= 2 then
+    heed.fail("means: ids of shape (B, T) expected, got %s", options.typed(ids))
+  elseif not heed.is_tensor(lengths) or lengths:dim() ~= 1 then
+    heed.fail("means: lengths of shape (B) expected, got %s", options.typed(lengths))
+  end
   local x, n = self:hidden(ids), lengths:unsqueeze(2)
   if x.dtype ~= "float64" then x = x:to("float32") end
   local there = heed.arange(ids:size(2), {device = ids.device}):le(n)
@@ -104,6 +111,7 @@ function StaticModel:ids(text, given)
   local o = options.read("ids", given, Model.id_options)
   if o.pair ~= nil then heed.fail("ids: option pair: a table of vectors takes one text") end
   local tok, most = self.tokenizer, o.max or self.limit or nil
+  options.text("ids", "the text", text)
   if self.leaves_unknown and most then text = cut(self, text, most) end
   local all = tok:encode(text, {special = false, parse = o.parse, max = most}):totable()
   local unknown, kept = self.leaves_unknown and tok:unknown(), {}
@@ -127,8 +135,6 @@ end
 function StaticModel:describe()
   return self.leaves_unknown and "model2vec" or "StaticEmbedding"
 end
-
-static.StaticModel = StaticModel
 
 
 -- Reading --------------------------------------------------------------------
@@ -202,7 +208,7 @@ end
 
 
 local function build(o)
-  return StaticModel(o.config, o)
+  return make(o.config, o)
 end
 
 

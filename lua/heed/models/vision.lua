@@ -4,6 +4,7 @@
 local extend = require "heed.nn.extend"
 local field = require "heed.internal.field"
 local heads = require "heed.models.heads"
+local maker = require "heed.models.maker"
 local Model = require "heed.models.model"
 local part = require "heed.nn.part"
 local patches = require "heed.nn.patches"
@@ -20,15 +21,14 @@ local vision = {}
 ---@field norm heed.LayerNorm|false before the first layer
 ---@field body heed.Encoder
 ---@field head heed.models.Head|heed.Module|false
----@overload fun(config: table, options: table): heed.VisionModel
-local VisionModel = extend("models.VisionModel", {init = 2, forward = 1, hidden = 1}, Model)
+local VisionModel = extend("models.VisionModel", {forward = 1, hidden = 1}, Model)
 
 
 ---@param config table
 ---@param o {dim: integer, heads: integer, layers: integer, stack: table, patch: integer,
 ---image: integer, channels: integer, class_token: boolean, bias: boolean, norm: function?,
 ---head: heed.models.head|false}
-function VisionModel:init(config, o)
+local function fill(self, config, o)
   self.config, self.tokenizer, self.sentences = config, false, false
   self.patches = patches.Patches(o.patch, o.dim, {
     channels = o.channels, bias = o.bias, class_token = o.class_token,
@@ -36,8 +36,10 @@ function VisionModel:init(config, o)
   })
   self.norm = o.norm and o.norm(o.dim) or false
   self.body = transformer.Encoder(o.dim, o.heads, o.layers, o.stack)
-  self.head = o.head and heads.Head(o.dim, o.head) or false
+  self.head = o.head and heads.new(o.dim, o.head) or false
 end
+
+local make = maker(VisionModel, WHO, fill)
 
 
 ---The features of patches behind the last layer, that of the class token first.
@@ -62,7 +64,7 @@ function VisionModel:describe()
   return field.table(self, "config", "a configuration").model_type
 end
 
-vision.VisionModel = VisionModel
+vision.make = make
 
 
 -- Tensors of files as nn.Patches has them: a convolution's weight as rows, and single ones without

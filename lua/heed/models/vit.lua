@@ -35,7 +35,7 @@ function vit.build(c)
   local head = HEADS[c:ending(HEADS)]
   o.head = head and heads.options(c, head)
   c:finish()
-  return vision.VisionModel(c.values, o)
+  return vision.make(c.values, o)
 end
 
 

@@ -80,7 +80,10 @@ local function check_context(who, context)
 end
 
 
-local function check_cache(who, cache)
+---Refuses what is no cache.
+---@param who string
+---@param cache any
+function attending.check_cache(who, cache)
   if Cache.is(cache) then return end
   heed.fail("%s: an nn.Cache expected as option cache, got %s", who, options.kind(cache))
 end
@@ -97,7 +100,7 @@ local function check_call(who, layer, x, context, o)
   if o.values ~= nil then check_features(who, "option values", o.values, rank) end
   if o.mask ~= nil then check_square(who, "mask", o.mask, layer.heads) end
   if o.bias ~= nil then check_square(who, "bias", o.bias, layer.heads) end
-  if o.cache ~= nil then check_cache(who, o.cache) end
+  if o.cache ~= nil then attending.check_cache(who, o.cache) end
   return rank
 end
 

@@ -1,7 +1,7 @@
 -- The options that transformer layers and stacks are called with, and the attention that each of
 -- them goes to.
 
-local Cache = require "heed.nn.cache"
+local attending = require "heed.nn.attending"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local torch_names = require "heed.internal.torch_names"
@@ -74,9 +74,7 @@ local TO_SELF, TO_CONTEXT, TO_SOURCE = inverse(SELF), inverse(CONTEXT), inverse(
 local function read(who, given, names)
   local o = options.given(who, given, names, torch_names.transformer)
   if o.weights == nil then o.weights = false end        -- nn.Attention would return them
-  if o.cache ~= nil and not Cache.is(o.cache) then
-    heed.fail("%s: an nn.Cache expected as option cache, got %s", who, options.kind(o.cache))
-  end
+  if o.cache ~= nil then attending.check_cache(who, o.cache) end
   return o
 end
 

@@ -1,5 +1,6 @@
 -- Layers that add positions to features: sinusoids, and rows that are learnt.
 
+local attending = require "heed.nn.attending"
 local core = require "heed.core"
 local recording = require "heed.internal.recording"
 local heed = require "heed"
@@ -42,9 +43,7 @@ end
 
 
 local function places_in_cache(who, o, B, T)
-  if type(o.cache) ~= "table" then
-    heed.fail("%s: an nn.Cache expected as cache, got %s", who, kind(o.cache))
-  end
+  attending.check_cache(who, o.cache)
   local at = o.cache:positions(T, {keys = o.keys, lengths = o.lengths})
   return is_tensor(at) and places.check_positions(who, at, B, T) or at
 end

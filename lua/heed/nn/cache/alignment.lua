@@ -42,6 +42,17 @@ function alignment.empty(batch)
 end
 
 
+---How many sequences a call without keys and values before it has, by its lengths or keys.
+---@param who string
+---@param padded any
+---@return integer
+function alignment.batch_of(who, padded)
+  if heed.is_tensor(padded) and padded:dim() > 0 then return padded:size(1) end
+  heed.fail("%s: an int64 tensor of shape (B) expected as lengths, or a bool tensor of shape (B, "
+            .. "T) as keys, got %s", who, options.kind(padded))
+end
+
+
 -- The first and last true of a list; and whether all between them are.
 local function span(present)
   local first, last, n = 1, 0, 0

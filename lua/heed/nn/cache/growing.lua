@@ -174,7 +174,7 @@ function growing.positions(cache, T, given)
   local o = options.read("positions", given, {keys = options.any, lengths = options.any})
   local now, padded = present(cache), o.keys or o.lengths
   if not now and not padded then return 0 end
-  now = now or alignment.empty(padded:size(1))
+  now = now or alignment.empty(alignment.batch_of("positions", padded))
   local spans = alignment.spans("positions", now, T, o.lengths, o.keys)
   return alignment.positions(now, T, spans, padded and padded.device or cache.step.device)
 end

@@ -1,0 +1,65 @@
+-- Methods with arguments that none takes: refused by name, as found by spec/fuzz/uses.lua.
+
+local heed = require "heed"
+local message = require "spec.support.message"
+local nn = heed.nn
+
+local PLACE <const> = "spec/golden/models/"
+
+
+describe("a call is refused by name:", function()
+  it("positions of a cache with lengths or keys that are no tensors", function()
+    for _, odd in ipairs{true, 5, "x", {}, {size = 2}, heed.tensor(3)} do
+      for _, name in ipairs{"keys", "lengths"} do
+        assert.matches("positions: an int64 tensor of shape %(B%) expected as lengths, or a bool "
+                       .. "tensor of shape %(B, T%) as keys, got ",
+                       message(nn.Cache().positions, nn.Cache(), 2, {[name] = odd}))
+      end
+    end
+  end)
+
+  it("learnt positions behind what is no cache", function()
+    local layer, x = heed.position.Learned(4, 4), heed.randn(1, 2, 4)
+    for _, odd in ipairs{true, {}, nn.Linear(1, 1), {positions = function() return 0 end}} do
+      assert.matches("position.Learned: an nn.Cache expected as option cache, got ",
+                     message(layer, x, {cache = odd}))
+    end
+  end)
+end)
+
+
+describe("a call of a model is refused by name:", function()
+  local function model(name) return assert(heed.models.load(PLACE .. name)) end
+
+  it("positions that are no tensor, and what is no cache", function()
+    local ids = heed.tensor{{1, 2}, {3, 1}}
+    local bart, roberta = model "bart", model "roberta"
+    for _, odd in ipairs{{}, "x", 1.5, true} do
+      local wanted = "position.Learned: positions of type int64 and shape .* expected, got "
+      assert.matches(wanted, message(bart.encode, bart, ids, {positions = odd}))
+      assert.matches(wanted, message(roberta.hidden, roberta, ids, {positions = odd}))
+    end
+    assert.matches("models.Side: an nn.Cache expected as option cache, got an empty table",
+                   message(bart.encode, bart, ids, {cache = {}}))
+  end)
+
+  it("ids and texts that are none", function()
+    local roberta, vectors = model "roberta", model "st/model2vec"
+    assert.is_nil(message(roberta.hidden, roberta, 5):find("attempt", 1, true))
+    for _, odd in ipairs{5, "x", heed.tensor{1, 2}, {}} do
+      assert.matches("means: ids of shape %(B, T%) expected, got ",
+                     message(vectors.means, vectors, odd, heed.tensor{1}))
+      assert.matches("ids: a string expected as the text, got ",
+                     message(vectors.ids, vectors, type(odd) == "string" and 5 or odd))
+    end
+    assert.matches("means: lengths of shape %(B%) expected, got nil",
+                   message(vectors.means, vectors, heed.tensor{{1}}))
+  end)
+
+  it("init, since loaders alone know what there is", function()
+    for _, name in ipairs{"gpt2", "roberta", "bart", "clip", "vit", "st/model2vec"} do
+      local one = model(name)
+      assert.matches("%a+Model: no argument expected, got ", message(one.init, one, {}, {}))
+    end
+  end)
+end)
