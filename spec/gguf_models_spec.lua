@@ -242,7 +242,7 @@ describe("models.save into a GGUF file", function()
     assert.is_true(m.tokenizer:encode("b a"):equal(other.tokenizer:encode("b a")))
     m.tokenizer = assert(heed.tokenizer.load(TOKENIZERS .. "bpe_gpt2"))
     assert.matches("the model has another tokenizer than",
-                   select(2, heed.models.save(path, m, {replace = true})))
+                   message(heed.models.save, path, m, {replace = true}))
   end)
 
   it("leaves what is there, unless it may write over it", function()
@@ -292,8 +292,8 @@ describe("models.save into a GGUF file", function()
                    message(heed.models.save, path, nn.Linear(2, 2)))
     assert.matches("a floating point type expected as option dtype, got the string 'q8_0'",
                    message(heed.models.save, path, m, {dtype = "q8_0"}))
-    assert.matches("a model that models.load gave of a directory expected, got one of a GGUF file",
-                   message(heed.models.save, "x", assert(heed.models.load(FILE))))
+    assert.matches("rows in the order of directories expected, got a mapped GGUF file",
+                   message(heed.models.save, "x", assert(heed.models.load(FILE, {mapped = true}))))
   end)
 
   it("refuses tokenizers that have no form there", function()
@@ -342,6 +342,82 @@ end)
 
 
 describe("a model in a GGUF file", function()
+  it("becomes a directory", function()
+    local m = assert(heed.models.load(FILE, {dtype = "float32"}))
+    local place <close> = directories.free()
+    m.chats.sources.default = "{{ bos_token }}{{ messages[0].content }}"
+    assert(heed.models.save(place.path, m))
+    local other = assert(heed.models.load(place.path))
+    assert.is_true(logits(m):equal(logits(other)))
+    assert.equal("float32", other.config.dtype)
+    assert.same(m.tokenizer:special(), other.tokenizer:special())
+    for _, text in ipairs{"Attention is all", " a  b", ""} do
+      assert.is_true(m.tokenizer:encode(text):equal(other.tokenizer:encode(text)))
+      local chat = {{role = "user", content = text}}
+      assert.equal(m:chat(chat), other:chat(chat))
+    end
+    assert.same(m.generation, other.generation)
+    for name, t in next, m:published() do
+      assert.is_true(t:equal(other:published()[name]), name)
+    end
+    m = assert(heed.models.load(FILE))
+    assert.matches("got blocks of type q8_0", message(heed.models.save, place.path, m))
+    assert(heed.models.save(place.path, m, {dtype = "float32"}))
+    m.tokenizer = other.tokenizer
+    assert.matches("has another tokenizer than its",
+                   message(heed.models.save, place.path, m, {dtype = "float32"}))
+    assert.matches("has another tokenizer than its file",
+                   message(heed.models.save, path, m, {replace = true}))
+  end)
+
+  it("is refused, not raised, where metadata or tensors are odd", function()
+    local tensors, metadata, types = assert(heed.load(FILE))
+    local function refused(change, o)
+      local t, m, k = {}, {}, {}
+      for name, value in next, tensors do t[name] = value end
+      for name, value in next, metadata do m[name], k[name] = value, types[name] end
+      change(t, m, k)
+      assert(heed.save(path, t, m, k))
+      local good, found, why = pcall(heed.models.load, path, o)
+      assert.is_true(good, found)
+      return found, why
+    end
+    for _, n in ipairs{0, -8, 1.5, "8"} do
+      assert.matches("a count expected as features of a head", select(2, refused(function(_, m, k)
+        m["llama.attention.key_length"], k["llama.attention.key_length"] = n, nil
+      end)))
+    end
+    for _, name in ipairs{"blk.0.attn_q.weight", "blk.0.attn_norm.weight", "token_embd.weight"} do
+      for _, t in ipairs{heed.ones(1), heed.tensor{1, 2, 3}, heed.tensor(1.5), heed.ones(2, 2, 2),
+                         heed.quantize(heed.ones(64), "q8_0"), heed.ones(32):double()} do
+        for _, o in ipairs{{}, {mapped = true}, {dtype = "float32"}} do
+          assert.is_truthy(select(2, refused(function(all) all[name] = t end, o))
+                           or t:numel() == 32)
+        end
+      end
+    end
+    assert.matches("finite values of at most 65504 expected", select(2, refused(function(all)
+      all["output.weight"] = heed.full({899, 32}, 1 / 0)
+    end, {quantize = "q8_0"})))
+    local m = refused(function(_, own)
+      own["tokenizer.ggml.model"], own["tokenizer.ggml.merges"] = "gpt2", {"\xff a"}
+    end)
+    assert.matches("tokenizer.ggml.merges: UTF%-8 expected at 1",
+                   message(function() return m.tokenizer.encode end))
+  end)
+
+  it("takes adapters of directories", function()
+    local m = assert(heed.models.load(HERE .. "smollm3"))
+    local base = again(m, nil, {replace = true})
+    heed.manual_seed(1)
+    local lora = nn.lora(m, {rank = 2, targets = {"query", "key"}})
+    for _, p in ipairs(lora:parameters()) do heed.no_grad(p.uniform_, p, -0.3, 0.3) end
+    local place <close> = directories.free()
+    assert(heed.models.save_adapters(place.path, m))
+    assert(heed.models.load_adapters(place.path, base))
+    assert.is_true(logits(m):equal(logits(base)))
+  end)
+
   it("has the scale of its size", function()
     for layers, wanted in next, {[2] = 12, [46] = 8} do
       local m = changed("gemma2", CHANGES.gemma2)

@@ -116,7 +116,12 @@ end
 local function quantize(model, o)
   local parameters, before = model:parameters(), {}
   for _, p in ipairs(parameters) do before[p] = p.dtype end
-  local kept = model:quantize(o.quantize)
+  local good, kept = pcall(model.quantize, model, o.quantize)
+  if not good then
+    local message = type(kept) == "string" and kept:match("finite values of at most .*")
+    if message then refuse.with("weights: %s", message) end
+    error(kept, 0)
+  end
   model:to("float32")
   local changes = {takers = {}, givers = {}, gradients = {}}
   for _, p in ipairs(o.mapped and {} or parameters) do
@@ -168,9 +173,10 @@ local function load_gguf(path, o)
   model.chats, model.generation = Chat.of(file.sources, file.tokens), file.generation
   model.tokenizer = tokenizer_of(file.metadata, path)
   model.origin = {
-    path = path, source = source, tokenizer = model.tokenizer,
+    path = path, source = source, tokenizer = model.tokenizer, files = {}, folders = {},
+    config = true,
     gguf = {metadata = file.metadata, types = file.types, dtypes = file.dtypes,
-            is_typed = is_typed},
+            is_paired = file.is_paired, is_typed = is_typed},
   }
   return finished(model, o)
 end
@@ -224,15 +230,18 @@ function M.load(path, given, ...)
 end
 
 
-local function check_model(who, model, of)
+-- A model whose tensors are those of a directory, unless it `may_pair` rows as GGUF files do.
+local function check_model(who, model, may_pair)
   local origin = nil
   if type(model) == "table" then origin = rawget(model, "origin") end
-  if type(origin) == "table" and (not of or not origin.gguf) then return end
-  fail("%s: a model that models.load gave%s expected, got %s", who, origin and of or "",
-       origin and "one of a GGUF file" or kind(model))
+  if type(origin) ~= "table" then
+    fail("%s: a model that models.load gave expected, got %s", who, kind(model))
+  end
+  if not may_pair and origin.gguf and origin.gguf.is_paired then
+    fail("%s: rows in the order of directories expected, got a mapped GGUF file, %s; "
+         .. "models.load without option mapped gives them", who, origin.path)
+  end
 end
-
-local DIRECTORY <const> = " of a directory"
 
 
 ---@class heed.models.save.options
@@ -255,7 +264,8 @@ end
 
 ---Saves a model that `models.load` gave as a directory that transformers, sentence-transformers and
 ---heed read: config.json, model.safetensors under the published names, and the files beside them,
----as the directory has them that the model came from. Each file is complete or as it was before.
+---as the directory has them that the model came from, or as its GGUF file describes them. Each file
+---is complete or as it was before.
 ---Adapters that are merged are written as parts of the weights.
 ---
 ---A path that ends in `.gguf` becomes a file that llama.cpp and heed read, weights in blocks
@@ -273,7 +283,7 @@ function M.save(path, model, given, ...)
   local o = options.read("models.save", given, {dtype = options.any, replace = false})
   check_dtype("models.save", o.dtype)
   local is_file = path:find("%.gguf$")
-  check_model("models.save", model, not is_file and DIRECTORY)
+  check_model("models.save", model, is_file)
   if not is_file and not o.dtype then check_values(model) end
   local done, why = refuse.try((is_file and gguf_saving or saving).save, path, model, o.replace,
                                o.dtype)
@@ -294,7 +304,7 @@ function M.save_adapters(path, model, given, ...)
   options.no_more("models.save_adapters", 3, ...)
   whole.check_path("models.save_adapters", path)
   local o = options.read("models.save_adapters", given, {replace = false})
-  check_model("models.save_adapters", model, DIRECTORY)
+  check_model("models.save_adapters", model)
   local done, why = refuse.try(peft.save, path, model, o.replace)
   if done then return true end
   return nil, ("models.save_adapters: %s"):format(why)
@@ -311,7 +321,7 @@ end
 function M.load_adapters(path, model, ...)
   options.no_more("models.load_adapters", 2, ...)
   whole.check_path("models.load_adapters", path)
-  check_model("models.load_adapters", model, DIRECTORY)
+  check_model("models.load_adapters", model)
   adapters.check_none("models.load_adapters", model)
   local all, why = refuse.try(peft.load, path, model)
   if all then return all end

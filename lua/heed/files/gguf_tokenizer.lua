@@ -38,6 +38,8 @@ local function list(metadata, key, kind, n)
   for i, value in ipairs(values) do
     if type(value) ~= kind then
       refuse.with("tokenizer.ggml.%s: a %s expected at %d, got %s", key, kind, i, type(value))
+    elseif kind == "string" and not utf8.len(value) then
+      refuse.with("tokenizer.ggml.%s: UTF-8 expected at %d, got %s", key, i, quoted(value))
     end
   end
   return values
@@ -75,11 +77,6 @@ local function read_vocabulary(metadata)
   local tokens = list(metadata, "tokens", "string")
   if not tokens or #tokens == 0 then
     refuse.with("tokenizer.ggml.tokens: a list of tokens expected")
-  end
-  for i, token in ipairs(tokens) do
-    if not utf8.len(token) then
-      refuse.with("tokenizer.ggml.tokens: UTF-8 expected at %d, got %s", i, quoted(token))
-    end
   end
   local own = list(metadata, "token_type", "number", #tokens)
   return {metadata = metadata, tokens = tokens, kinds = own or {}}
@@ -186,6 +183,10 @@ function gguf_tokenizer.pre_tokenizer(split)
 end
 
 
+---How the package tokenizers writes the decoder of bytes.
+gguf_tokenizer.bytes = {type = "ByteLevel", add_prefix_space = true, trim_offsets = true,
+                        use_regex = true}
+
 local function byte_pairs(v)
   local name = get(v.metadata, "pre") or "default"
   local split = type(name) == "string" and (rawget(SPLITTING, name)
@@ -202,7 +203,7 @@ local function byte_pairs(v)
   if not merges then refuse.with("tokenizer.ggml.merges: a list expected beside the model gpt2") end
   return {
     added_tokens = added_tokens(v), normalizer = split.nfc and {type = "NFC"} or nil,
-    pre_tokenizer = gguf_tokenizer.pre_tokenizer(split), decoder = {type = "ByteLevel"},
+    pre_tokenizer = gguf_tokenizer.pre_tokenizer(split), decoder = gguf_tokenizer.bytes,
     post_processor = around(v, split.bos or false, false),
     model = {type = "BPE", vocab = ids_of(v), merges = json.array(merges),
              ignore_merges = split.whole or false},

@@ -198,7 +198,8 @@ local function added(model)
   for i, piece in ipairs(model.pieces) do
     local special = piece.kind == UNKNOWN or piece.kind == CONTROL
     if special or piece.kind == GIVEN then
-      list[#list + 1] = {id = i - 1, content = piece.name, special = special, normalized = false}
+      list[#list + 1] = {id = i - 1, content = piece.name, special = special, normalized = false,
+                         single_word = false, lstrip = false, rstrip = false}
     end
   end
   return json.array(list)

@@ -94,9 +94,13 @@ function gguf.values(metadata, tensors, interleaved)
   if factors and (factors:dim() ~= 1 or factors.dtype ~= "float32") then
     refuse.with("the tensor %s: a list of float32 expected", quoted(FREQUENCIES))
   end
-  values.rope_scaling = rope_scaling(take, factors and factors:totable())
+  values.rope_scaling = rope_scaling(take, factors and json.array(factors:totable()))
   values.rope_interleaved = interleaved or nil
   values.head_dim = values.head_dim or values.hidden_size // values.num_attention_heads
+  if not is_count(values.head_dim) then
+    refuse.with("%s: a count expected as features of a head, got %s", name,
+                tostring(values.head_dim))
+  end
   check_widths(values, take)
   for key in next, metadata do
     if key:sub(1, #prefix) == prefix and not taken[key] then
@@ -104,7 +108,7 @@ function gguf.values(metadata, tensors, interleaved)
     end
   end
   local words = tensors["model.embed_tokens.weight"]
-  values.vocab_size = words and words:size(1) or nil
+  values.vocab_size = words and words:dim() > 0 and words:size(1) or nil
   values.tie_word_embeddings = tensors["lm_head.weight"] == nil
   values.model_type, values.architectures = row.type, json.array{row.class}
   if row.largest then values.query_pre_attn_scalar = scale_of(values, row) end
@@ -127,7 +131,8 @@ local function renamed(tensors, row, place, is_typed)
   local all = {}
   for name, t in next, tensors do
     local there = layout.published(name, row) or name
-    if row.plus_one and there:find("norm%.weight$") then t = t - 1 end
+    local is_norm = row.plus_one and there:find("norm%.weight$") and t.dtype:find("float")
+    if is_norm then t = t - 1 end
     all[there] = t:dim() == 1 and name ~= FREQUENCIES and place(t) or t
   end
   local dtype = type_of(all)
@@ -142,8 +147,11 @@ end
 -- Orders the rows of queries and keys as directories have them. Those of a mapped file stay.
 local function unpair(tensors, head_dim)
   for name, t in next, tensors do
-    local has_heads = layout.is_turned(name) and t:dim() > 0 and t:size(1) % head_dim == 0
-    if has_heads then tensors[name] = layout.paired(t, head_dim, true) end
+    local has_rows = t:dim() == 2 or t:dim() == 1 and not blocks[t.dtype]
+    local has_heads = has_rows and head_dim % 2 == 0 and t:size(1) % head_dim == 0
+    if has_heads and layout.is_turned(name) then
+      tensors[name] = layout.paired(t, head_dim, true)
+    end
   end
 end
 
@@ -191,6 +199,7 @@ end
 ---@field metadata table<string, any>
 ---@field types table<string, string> of the metadata
 ---@field dtypes table<string, string> of the file's tensors, by their names there
+---@field is_paired boolean whether rows of queries and keys lie as in the file
 
 ---Reads a model's file.
 ---@param path string
@@ -210,12 +219,14 @@ function gguf.read(path, place, o)
   for name, t in next, tensors do dtypes[name] = t.dtype end
   local row = layout.architecture(metadata["general.architecture"])
   tensors = renamed(tensors, row, place, o.is_typed)
-  local config = Config.new(gguf.values(metadata, tensors, row.pairs and o.is_kept))
-  if row.pairs and not o.is_kept then unpair(tensors, config.values.head_dim) end
+  local is_paired = row.pairs and o.is_kept or false
+  local config = Config.new(gguf.values(metadata, tensors, is_paired))
+  if row.pairs and not is_paired then unpair(tensors, config.values.head_dim) end
   tensors[FREQUENCIES] = nil
   local sources, tokens = chats_of(metadata)
   return {config = config, tensors = tensors, sources = sources, tokens = tokens,
-          generation = generation_of(metadata), metadata = metadata, types = types, dtypes = dtypes}
+          generation = generation_of(metadata), metadata = metadata, types = types,
+          dtypes = dtypes, is_paired = is_paired}
 end
 
 

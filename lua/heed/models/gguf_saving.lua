@@ -201,8 +201,8 @@ local function source_of(model)
   local is_read = rawequal(getmetatable(tok), loading.Tokenizer)
   if is_read and tok.file then return tok.file end
   if not rawequal(origin.tokenizer, tok) then
-    refuse.with("the model has another tokenizer than %s, and not one that heed has trained",
-                quoted(origin.path))
+    heed.fail("models.save: the model has another tokenizer than its directory, %s, and not one "
+              .. "that heed has trained", quoted(origin.path))
   end
   local text = loading.source(origin.path)
   if text and not is_read or is_read and not text then
@@ -250,7 +250,8 @@ end
 local function kept(w, model, name, c, published)
   local from = model.origin.gguf
   if not rawequal(model.origin.tokenizer, model.tokenizer) then
-    refuse.with("the model has another tokenizer than its file, %s", quoted(model.origin.path))
+    heed.fail("models.save: the model has another tokenizer than its file, %s",
+              quoted(model.origin.path))
   end
   w.metadata, w.types = copied(from.metadata), copied(from.types)
   for _, key in ipairs(DIVIDED) do w.metadata[key], w.types[key] = nil, nil end

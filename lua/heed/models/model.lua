@@ -89,8 +89,8 @@ end
 ---@return table<string, heed.Tensor>
 function Model:published()
   local origin = rawget(self, "origin")
-  if type(origin) ~= "table" or origin.gguf then
-    heed.fail("published: a model that models.load gave expected, got one without files")
+  if type(origin) ~= "table" or origin.gguf and origin.gguf.is_paired then
+    heed.fail("published: a model that models.load gave expected, not of a mapped GGUF file")
   end
   return names.collect(self, origin.source)
 end

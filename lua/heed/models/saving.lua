@@ -3,6 +3,7 @@
 
 local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
+local gguf_directory = require "heed.models.gguf_directory"
 local heed = require "heed"
 local json = require "heed.files.json"
 local names = require "heed.models.names"
@@ -120,7 +121,7 @@ end
 
 -- All small files: name and text.
 local function texts_of(model, origin, dtype)
-  local list = {}
+  local list = origin.gguf and gguf_directory.texts(model) or {}
   for _, name in ipairs(origin.files) do list[#list + 1] = {name, original(origin, name)} end
   if origin.config then list[#list + 1] = {CONFIG, config_text(model, origin, dtype)} end
   return list
