@@ -116,6 +116,14 @@ describe("models.load_adapters", function()
     assert.same({8, 1, 0}, {adapter.up:size(2), adapter.scale, adapter.dropout.p})
   end)
 
+  it("takes the least and the most of each number", function()
+    local place <close> = changed("qwen2", function(c) c.lora_alpha, c.lora_dropout = 0, 1 end)
+    local m = model "qwen2"
+    assert(heed.models.load_adapters(place.path, m))
+    local adapter = m.body.layers[1].mlp.down.adapter
+    assert.same({0, 1}, {adapter.scale, adapter.dropout.p})
+  end)
+
   it("says what is wrong with a file of tensors", function()
     local place <close> = changed("qwen2", function() end)
     write(place.path .. WEIGHTS, "no tensors")
@@ -216,6 +224,21 @@ describe("models.load_adapters", function()
 end)
 
 
+it("models.load_adapters knows a module outside of the family's prefix without it", function()
+  local place <close>, m = free(), adapted("bert_reranker", {rank = 1, targets = {"head.out"}})
+  assert(heed.models.save_adapters(place.path, m))
+  local tensors = assert(heed.load(place.path .. WEIGHTS))
+  for _, letter in ipairs{"A", "B"} do
+    local from = ("base_model.model.classifier.lora_%s.weight"):format(letter)
+    local to = ("base_model.model.bert.classifier.lora_%s.weight"):format(letter)
+    tensors[to], tensors[from] = tensors[from], nil
+  end
+  assert(heed.save(place.path .. WEIGHTS, tensors))
+  local why = select(2, heed.models.load_adapters(place.path, model "bert_reranker"))
+  assert.matches('the model has no linear layer for "base_model.model.bert.classifier.lora_', why)
+end)
+
+
 describe("models.save_adapters", function()
   local function saved(name, options)
     local place = free()
@@ -237,6 +260,8 @@ describe("models.save_adapters", function()
     assert.same({"q_proj", "v_proj"}, c.target_modules)
     assert.same({2, 3, 0.5, false}, {c.r, c.lora_alpha, c.lora_dropout, c.fan_in_fan_out})
     assert.same({"LORA", "none", {}}, {c.peft_type, c.bias, c.rank_pattern})
+    assert.same({true, true, false, false},
+                {c.inference_mode, c.init_lora_weights, c.use_dora, c.use_rslora})
     same_again(place, m, "qwen2")
     local single <close>, one, said = saved("qwen2", {targets = {"layers.2.mlp.up"}})
     assert.same({"model.layers.1.mlp.up_proj"}, said.target_modules)

@@ -225,7 +225,10 @@ describe("nn.lora", function()
     end
     assert.matches("nn.Lora: at most 2 arguments expected, got 1 as argument 3",
                    message_of(adapters.load_state, adapters, adapters:state(), {}, 1))
-    local adapter = model.layers[1].attend.query.adapter
+    local layer = model.layers[1].attend.query
+    local adapter = layer.adapter
+    assert.matches("nn.lora: an nn.Linear and an adapter expected, got Linear and 5",
+                   message_of(layer.init, layer, nn.Linear(2, 2), 5))
     assert.matches("nn.Adapter: at most 1 argument expected", message_of(adapter, x, x))
   end)
 

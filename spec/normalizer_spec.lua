@@ -152,6 +152,21 @@ describe("normalizers", function()
     assert.equal("ab", tok:decode(tok:encode "A\xff\xc3B\x80"))
   end)
 
+  it("set ideographs apart, from the first to the last of each block", function()
+    local tok = assert(load(bert(false, true, false, false)))
+    local blocks = {{0x3400, 0x4dbf}, {0x4e00, 0x9fff}, {0xf900, 0xfaff}, {0x20000, 0x2a6df},
+                    {0x2a700, 0x2b81f}, {0x2b920, 0x2ceaf}, {0x2f800, 0x2fa1f}}
+    local inside = {}
+    for _, block in ipairs(blocks) do inside[block[1]], inside[block[2]] = true, true end
+    for _, block in ipairs(blocks) do
+      for _, c in ipairs{block[1] - 1, block[1], block[2], block[2] + 1} do
+        local text = utf8.char(c)
+        local wanted = inside[c] and (" %s "):format(text) or text
+        assert.equal("x" .. wanted .. "y", tok:decode(tok:encode("x" .. text .. "y")), text)
+      end
+    end
+  end)
+
   it("order any number of marks, and a long text", function()
     local tok = assert(load(nfd))
     local marks = ("\u{301}\u{323}"):rep(40000)

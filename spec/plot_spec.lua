@@ -1,5 +1,6 @@
 -- Pictures: in the terminal, as scripts for gnuplot; calls that are refused.
 
+local gnuplot = require "heed.plot.gnuplot"
 local heed = require "heed"
 local plot = require "heed.plot"
 
@@ -129,6 +130,22 @@ describe("a heat map in ASCII", function()
     assert.are.equal("..@@", lines[2])
     assert.are.equal("a cell is the mean of 2 x 1", lines[#lines])
     assert.are.equal(1 + 50 + 2, #lines)
+  end)
+
+  it("says each of up to 20 places, and some of more", function()
+    local function ticks(n)
+      local row = {}
+      for i = 1, n do row[i] = i end
+      local script = gnuplot.script(plot.heat{row}, "svg", "out")
+      return select(2, script:match("set xtics (%b())"):gsub('"', "")) // 2
+    end
+    assert.are.same({19, 20, 4}, {ticks(19), ticks(20), ticks(21)})
+  end)
+
+  it("has no fewer than 20 columns", function()
+    local curve = plot.curve{1, 2}
+    assert.are.equal(curve:text(false, 20), curve:text(false, 1))
+    assert.are_not.equal(curve:text(false, 21), curve:text(false, 20))
   end)
 
   it("survives numbers of all sizes", function()

@@ -356,6 +356,8 @@ describe("training", function()
     local function learn() train{kind = "bpe", text = text, vocabulary = 300} end
     learn()
     local before = used()
+    learn()
+    assert.equal(before, used())
     local limit = heed.memory().limit
     heed.memory{limit = heed.memory().live + before + (8 << 20)}
     local why = message(train, {kind = "bpe", text = text, vocabulary = 2000})
