@@ -2686,12 +2686,14 @@ function heed.core.home() end
 ---@param path fun(modules: heed.Module[]): string gets them innermost first; "" adds nothing
 function heed.core.frames(call, path) end
 
----Whether a value has one of some metatables, which are a table's keys.
----> heed.core.has_class({}, {}) == false
+---Whether a value has one of some metatables, which are a table's keys, and nothing is given
+---besides.
+---> heed.core.fits({}, {}) == false
 ---@param value any
 ---@param classes table<table, boolean>
+---@param ... any
 ---@return boolean
-function heed.core.has_class(value, classes) end
+function heed.core.fits(value, classes, ...) end
 
 ---Without a number: stamps the calls of modules that run with the numbers of their passes, and
 ---returns a number that those to come will exceed. With one: the number of the outermost call of a

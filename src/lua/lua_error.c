@@ -421,11 +421,11 @@ void check_callable (lua_State *L, int i) {
 /* }================================================================== */
 
 
-/* has_class(value, classes): is the value's metatable a key of this table? */
-static int l_has_class (lua_State *L) {
-  lua_settop(L, 2);
+/* fits(value, classes, ...): is the metatable a key of this table, with nothing behind them? */
+static int l_fits (lua_State *L) {
+  bool alone = lua_gettop(L) == 2;
   luaL_checktype(L, 2, LUA_TTABLE);
-  lua_pushboolean(L, lua_getmetatable(L, 1) && lua_rawget(L, 2) != LUA_TNIL);
+  lua_pushboolean(L, alone && lua_getmetatable(L, 1) && lua_rawget(L, 2) != LUA_TNIL);
   return 1;
 }
 
@@ -433,7 +433,7 @@ static int l_has_class (lua_State *L) {
 void open_error (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"called", l_called}, {"callees", l_callees}, {"frames", l_frames},
-    {"has_class", l_has_class}, {"home", l_home}, {"pass", l_pass}, {"raise", l_raise},
+    {"fits", l_fits}, {"home", l_home}, {"pass", l_pass}, {"raise", l_raise},
     {"refuse_dot", l_refuse_dot}, {NULL, NULL}
   };
   register_functions(L, functions, internal);

@@ -7,7 +7,7 @@ local kin = require "heed.nn.kin"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 
-local called, has_class, select = core.called, core.has_class, select
+local called, fits = core.called, core.fits
 local no_more = options.no_more
 
 
@@ -19,42 +19,45 @@ local function refuse_self(who, name, self)
 end
 
 
+-- Refuses a self that is no layer of the class, and what stands behind the arguments; nil is
+-- nothing.
+local function refuse(who, name, most, serves, self, ...)
+  if not fits(self, serves) then refuse_self(who, name, self) end
+  no_more(who, most, ...)
+end
+
+
 -- By how many arguments a method takes: the method with a check. `serves` has the classes of its
 -- layers as keys. A layer's call should not cost a list of its arguments, so that each number has a
 -- function of its own.
 local checked = {
   [0] = function(f, who, name, serves)
     return function(self, ...)
-      if not has_class(self, serves) then refuse_self(who, name, self) end
-      if select("#", ...) > 0 then no_more(who, 0, ...) end
+      if not fits(self, serves, ...) then refuse(who, name, 0, serves, self, ...) end
       return f(self)
     end
   end,
   function(f, who, name, serves)
     return function(self, a, ...)
-      if not has_class(self, serves) then refuse_self(who, name, self) end
-      if select("#", ...) > 0 then no_more(who, 1, ...) end
+      if not fits(self, serves, ...) then refuse(who, name, 1, serves, self, ...) end
       return f(self, a)
     end
   end,
   function(f, who, name, serves)
     return function(self, a, b, ...)
-      if not has_class(self, serves) then refuse_self(who, name, self) end
-      if select("#", ...) > 0 then no_more(who, 2, ...) end
+      if not fits(self, serves, ...) then refuse(who, name, 2, serves, self, ...) end
       return f(self, a, b)
     end
   end,
   function(f, who, name, serves)
     return function(self, a, b, c, ...)
-      if not has_class(self, serves) then refuse_self(who, name, self) end
-      if select("#", ...) > 0 then no_more(who, 3, ...) end
+      if not fits(self, serves, ...) then refuse(who, name, 3, serves, self, ...) end
       return f(self, a, b, c)
     end
   end,
   function(f, who, name, serves)
     return function(self, a, b, c, d, ...)
-      if not has_class(self, serves) then refuse_self(who, name, self) end
-      if select("#", ...) > 0 then no_more(who, 4, ...) end
+      if not fits(self, serves, ...) then refuse(who, name, 4, serves, self, ...) end
       return f(self, a, b, c, d)
     end
   end,
@@ -64,7 +67,7 @@ local checked = {
 -- A method that counts its arguments by itself.
 local function any_number(f, who, name, serves)
   return function(self, ...)
-    if not has_class(self, serves) then refuse_self(who, name, self) end
+    if not fits(self, serves) then refuse_self(who, name, self) end
     return f(self, ...)
   end
 end

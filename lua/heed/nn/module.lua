@@ -157,8 +157,10 @@ function Module:__call(...)
   local first = ...
   if type(first) == "table" and is_module(first) then refuse_colon(self, first) end
   local list = hooks_of[self]
-  if list then return list.call(self, list, ...) end
-  if list == nil then field_names.refuse_self(self, "__call") end
+  if list ~= false then
+    if list == nil then field_names.refuse_self(self, "__call") end
+    return list.call(self, list, ...)
+  end
   return self:forward(...)
 end
 

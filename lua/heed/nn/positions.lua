@@ -65,7 +65,7 @@ local function read_call(who, x, given)
     heed.fail("%s: features of shape (B, T, D) or (T, D) expected as x, got %s", who, kind(x))
   end
   local B, T = x:dim() == 3 and x:size(1) or 1, x:size(-2)
-  local o = options.read(who, given, CALL)
+  local o = options.given(who, given, CALL)
   check_lengths(who, o.lengths, B)
   if o.cache == nil and o.keys == nil then return places.check_place(who, o, B, T), T end
   if o.offset ~= nil or o.positions ~= nil then
