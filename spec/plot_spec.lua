@@ -319,8 +319,6 @@ end)
 
 
 describe("gnuplot", function()
-  local gnuplot = require "heed.plot.gnuplot"
-
   it("is given no character that could mean something to it", function()
     local text = "'\"`$@!;\\%{}^_~#\n"
     local p = plot.row {
