@@ -112,7 +112,7 @@ const char *cuda_scan (cuda *self, const work *w) WEAK;
 const char *cuda_matmul (cuda *self, const work *w) WEAK;
 const char *cuda_gather (cuda *self, const work *w) WEAK;
 const char *cuda_scatter (cuda *self, const work *w) WEAK;
-const char *cuda_blocks (cuda *self, const work *w) WEAK;        /* not there yet */
+const char *cuda_blocks (cuda *self, const work *w) WEAK;
 const char *cuda_sort (cuda *self, const work *w) WEAK;
 const char *cuda_nonzero (cuda *self, const work *w) WEAK;
 const char *cuda_random (cuda *self, const work *w) WEAK;

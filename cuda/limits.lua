@@ -59,6 +59,10 @@ return {
     {"find_bad_length", registers = 32},
     {"find_ids", registers = 40},
   },
+  ["blocks/blocks"] = {
+    {"multiply_few", registers = 128, steps = 85, width = 16},     -- on 12.0; 40 on 9.0a
+    {"unpack", registers = 64},
+  },
   ["copy/copy"] = {
     {"convert_rows", "double", registers = 48},
     {"convert_rows", registers = 48},

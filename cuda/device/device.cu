@@ -334,6 +334,7 @@ static bool device_supports (const device *d, work_kind kind, int op) {
   (void)d;
   if ((unsigned)kind >= WORK_KINDS || workers[kind] == NULL) return false;
   if (kind == WORK_MAP || kind == WORK_DERIVATIVE) return is_elementwise(op);
+  if (kind == WORK_BLOCKS && op == BLOCKS_PACK) return false;    /* blocks are made by the host */
   return op >= 0 && op < ops[kind];
 }
 

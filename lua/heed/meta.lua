@@ -2265,7 +2265,7 @@ function heed.level(name) end
 ---How exact products of float32 are on a GPU, those of attention included: "highest" is float32
 ---throughout, "high" may use TF32, "medium" bfloat16, or TF32. The CPU always uses the first; but
 ---where a weight is in blocks of few bits, both others round the rows that it is multiplied with to
----8 bits, see `heed.quantize`.
+---8 bits there, see `heed.quantize`.
 ---> heed.matmul_precision() == "highest"
 ---> heed.matmul_precision("low") raises "highest"
 ---@param precision? string sets it

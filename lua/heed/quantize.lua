@@ -11,7 +11,8 @@ local M = {}
 ---bits an element, `"q4_0"` 4.5, `"q4_k"` 4.5, `"q6_k"` 6.6. Rows, along the last dimension, are
 ---multiples of 32 elements, of 256 for the types that end in k. Products take it as weight
 ---(`heed.linear`, `x:matmul(w:t())`), as do `heed.embedding` and views by whole rows;
----`t:to("float32")` gives values again, and all else refuses it.
+---`t:to("float32")` gives values again, and all else refuses it. The CPU makes the blocks, also
+---those of a tensor on a GPU.
 ---@param t heed.Tensor of a float type
 ---@param type string
 ---@return heed.Tensor

@@ -53,7 +53,8 @@ typedef struct reached { char *start, *copy; size_t bytes; } reached;
 
 static inline reached reach_of (const view *v) {
   int64_t first, last, size = scalar_sizes[v->type];
-  layout_reach(&v->at, &first, &last);
+  const layout at = scalar_is_block(v->type) ? view_bytes_layout(v->type, &v->at) : v->at;
+  layout_reach(&at, &first, &last);
   if (v->data == NULL || first > last) return (reached){NULL, NULL, 0};
   return (reached){(char *)v->data + first * size, NULL, (size_t)((last - first + 1) * size)};
 }

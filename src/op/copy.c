@@ -107,7 +107,8 @@ bool do_to (call *c) {
   if (arg_given(c, ARG(to, device)))
     where = core_device(c->cx, op_name(c->op), c->args[ARG(to, device)].text);
   if (where == NULL || !check_conversion(c, t, type)) return false;
-  if (where != c->cx->scope.device)
+  const bool packs = scalar_is_block(type) && type != t->type;
+  if (where != c->cx->scope.device || (packs && !op_supports(c->cx, WORK_BLOCKS, BLOCKS_PACK)))
     return give_out(c, op_hold(c->cx, tensor_moved(t, where, type)));
   if (type == t->type && !t->number) return give_out(c, t);
   heed_tensor *y = op_new(c->cx, type, &t->at);

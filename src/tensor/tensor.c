@@ -433,12 +433,18 @@ bool heed_read (heed_tensor *t, heed_type type, void *data) {
 }
 
 
-/* t on the CPU, dense, of a type: t itself where it may be. One more owner. */
+/* t on the CPU, dense, of a type: t itself where it may be. One more owner. The CPU makes blocks
+   of values for all devices. */
 static heed_tensor *host_copy (heed_tensor *t, heed_type type) {
   device *cpu = t->cx->devices.list[0];
+  const bool packs = scalar_is_block(type) && type != t->type;
   if (tensor_device(t) == cpu && t->type == type && layout_is_dense(&t->at)) return heed_keep(t);
-  heed_tensor *y = dense_like(t, cpu, type);
-  if (y == NULL || heed_read(t, type, y->store->data)) return y;
+  heed_tensor *y = dense_like(t, cpu, type), *values = NULL;
+  if (y != NULL && packs) values = host_copy(t, t->type);
+  const bool good = y != NULL && (!packs ? heed_read(t, type, y->store->data)
+                    : values != NULL && copy(t->cx, cpu, view_of(y), view_of(values)));
+  heed_drop(values);
+  if (good) return y;
   heed_drop(y);
   return NULL;
 }
