@@ -96,6 +96,27 @@ describe("models.save into a GGUF file", function()
     end)
   end
 
+  it("orders biases of queries and keys as it does their rows", function()
+    local place <close> = directories.make("smollm3", nil, function(c)
+      c.attention_bias, c.no_rope_layers, c.layer_types = true, json.array{1, 1, 1, 1}, json.null
+      c.model_type, c.no_rope_layer_interval = "llama", json.null
+      c.no_rope_layers, c.use_sliding_window, c.max_window_layers = json.null, json.null, json.null
+    end)
+    local file = place.path .. "/model.safetensors"
+    local tensors, more = assert(heed.load(file)), {}
+    heed.manual_seed(4)
+    for name, t in next, tensors do
+      if name:find "self_attn" then more[name:gsub("weight$", "bias")] = heed.randn(t:size(1)) end
+    end
+    for name, t in next, more do tensors[name] = t end
+    assert(heed.save(file, tensors))
+    local m = assert(heed.models.load(place.path))
+    assert.is_true(logits(m):equal(logits(again(m))))
+    local q = heed.load(path)["blk.1.attn_q.bias"]
+    local own = m.body.layers[2].attend.query.bias:detach()
+    assert.same({own[1], own[5], own[2]}, {q[1], q[2], q[3]})           -- heads of 8
+  end)
+
   it("gives ids, texts and chats again", function()
     local m = assert(heed.models.load(HERE .. "llama3"))
     local other = again(m)
@@ -228,7 +249,10 @@ describe("models.save into a GGUF file", function()
     assert.matches("at most 3 eos_token_id expected", select(2, heed.models.save(path, m,
                                                                                  {replace = true})))
     m.chats.sources.tool_use = "{{ messages }}"
-    m.generation = {}
+    m.generation, m.sentences = {}, {}
+    assert.same({["modules.json"] = "GGUF has no key for vectors of texts"},
+                select(2, again(m, nil, {replace = true})))
+    m.sentences = false
     other = again(m, nil, {replace = true})
     assert.same(m.chats.sources, other.chats.sources)
     assert.same({"tool_use"}, metadata_of()["tokenizer.chat_templates"])
@@ -502,14 +526,17 @@ describe("a tokenizer in GGUF's metadata", function()
       tokens[#tokens + 1], scores[#scores + 1], kinds[#kinds + 1] = piece, -0.5 * i, 1
     end
     kinds[#kinds] = 6
-    for _, flags in ipairs{{true, true}, {false, false}} do
+    local map = directories.read(TOKENIZERS .. "unigram_charsmap/charsmap.txt"):gsub("%s", "")
+    for _, flags in ipairs{{true, true, "map"}, {false, false}} do
       local text = gguf_tokenizer.to_json{
+        ["tokenizer.ggml.precompiled_charsmap"] = flags[3],
         ["tokenizer.ggml.model"] = "t5", ["tokenizer.ggml.tokens"] = tokens,
         ["tokenizer.ggml.scores"] = scores, ["tokenizer.ggml.token_type"] = kinds,
         ["tokenizer.ggml.add_space_prefix"] = flags[1],
         ["tokenizer.ggml.remove_extra_whitespaces"] = flags[2],
         ["tokenizer.ggml.eos_token_id"] = 1, ["tokenizer.ggml.unknown_token_id"] = 2,
       }
+      text = text:gsub('"bWFw"', ('"%s"'):format(map))
       local own = select(2, by_metadata(text, 9))
       assert.same({flags[1], flags[2], true}, {own["tokenizer.ggml.add_space_prefix"],
         own["tokenizer.ggml.remove_extra_whitespaces"], own["tokenizer.ggml.add_eos_token"]})

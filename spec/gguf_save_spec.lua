@@ -66,6 +66,23 @@ describe("heed.save into a GGUF file", function()
     assert.equal(0, #directories.read(path) % 32)
   end)
 
+  it("is laid out as the format has it, byte for byte", function()
+    local pack = string.pack
+    assert(heed.save(path, {
+      ["blk.10.b"] = heed.tensor{3, -4}, ["blk.9.a"] = heed.tensor{{1.5, 2.5, 3.5}},
+      c = heed.quantize(heed.zeros(1, 32), "q8_0"),
+    }, {b = {"x", "yz"}, a = 7, c = 0.5}))
+    local head = "GGUF" .. pack("<I4i8i8", 3, 3, 3)
+      .. pack("<s8I4I4", "a", 4, 7) .. pack("<s8I4I4i8s8s8", "b", 9, 8, 2, "x", "yz")
+      .. pack("<s8I4f", "c", 6, 0.5)
+      .. pack("<s8I4i8i8I4i8", "blk.9.a", 2, 3, 1, 0, 0)
+      .. pack("<s8I4i8I4i8", "blk.10.b", 1, 2, 27, 32)
+      .. pack("<s8I4i8i8I4i8", "c", 2, 32, 1, 8, 64)
+    head = head .. ("\0"):rep(-#head % 32)
+    assert.equal(head .. pack("<fff", 1.5, 2.5, 3.5) .. ("\0"):rep(20) .. pack("<i8i8", 3, -4)
+                 .. ("\0"):rep(16) .. ("\0"):rep(34) .. ("\0"):rep(30), directories.read(path))
+  end)
+
   it("writes metadata of the types that are said, or that hold the values", function()
     local metadata = {
       a = 255, b = -128, c = 65535, d = -32768, e = 7, f = -7, g = 1.5, h = true, i = "text",

@@ -243,6 +243,8 @@ describe("a model in a GGUF file", function()
       return why
     end
     assert.matches("one of gemma2, .* expected, got none", model{})
+    directories.write(path .. ".gguf", ("x"):rep(99))
+    assert.matches("no GGUF file", select(2, heed.models.load(path .. ".gguf")))
     assert.matches('got "mamba"', model{key("general.architecture", "mamba")})
     local llama = {key("general.architecture", "llama"), key("llama.block_count", 1),
                    key("llama.embedding_length", 32), key("llama.attention.head_count", 4)}

@@ -111,6 +111,8 @@ function gguf.values(metadata, tensors, interleaved)
   values.vocab_size = words and words:dim() > 0 and words:size(1) or nil
   values.tie_word_embeddings = tensors["lm_head.weight"] == nil
   values.model_type, values.architectures = row.type, json.array{row.class}
+  local has_bias = row.may_bias and tensors["model.layers.0.self_attn.q_proj.bias"]
+  values.attention_bias = has_bias and true or nil
   if row.largest then values.query_pre_attn_scalar = scale_of(values, row) end
   if not row.more then values.hidden_act = "silu" end
   for key, value in next, row.more or {} do values[key] = value end

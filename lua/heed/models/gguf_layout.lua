@@ -31,6 +31,7 @@ for part, there in next, LAYER do GEMMA[part] = GEMMA[part] or there end
 ---@field type string the model_type
 ---@field also? string another one, whose models are the same where they have a form in GGUF
 ---@field class string of the config's architectures
+---@field may_bias? boolean queries, keys, values and what comes of them may have biases
 ---@field pairs? boolean rows of queries and keys lie in rotary pairs
 ---@field plus_one? boolean norms hold 1 + w
 ---@field slides? boolean some layers see a window
@@ -41,7 +42,8 @@ for part, there in next, LAYER do GEMMA[part] = GEMMA[part] or there end
 
 ---@type table<string, heed.gguf.architecture>
 gguf_layout.architectures = {
-  llama = {type = "llama", also = "mistral", class = "LlamaForCausalLM", pairs = true},
+  llama = {type = "llama", also = "mistral", class = "LlamaForCausalLM", pairs = true,
+           may_bias = true},
   qwen2 = {type = "qwen2", class = "Qwen2ForCausalLM"},
   qwen3 = {type = "qwen3", class = "Qwen3ForCausalLM"},
   smollm3 = {type = "smollm3", class = "SmolLM3ForCausalLM", pairs = true},

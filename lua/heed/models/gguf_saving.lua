@@ -302,6 +302,7 @@ function gguf_saving.save(path, model, replace, dtype)
   local w = {metadata = {}, types = {}, left = {}, tensors = tensors_of(published, row, c)}
   if origin.gguf then kept(w, model, name, c, published)
   else described(w, model, name, c) end
+  if model.sentences then w.left["modules.json"] = "GGUF has no key for vectors of texts" end
   local other = difference(model, w, published)
   if other then
     refuse.with("architecture %s of GGUF cannot say all of this model: %s", name, other)
