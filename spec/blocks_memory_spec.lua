@@ -5,14 +5,6 @@ local directories = require "spec.support.directories"
 local heed = require "heed"
 local json = require "heed.files.json"
 
-local device
-setup(function()
-  device = heed.default_device()
-  heed.default_device "cpu"            -- no other device has blocks
-end)
-teardown(function() heed.default_device(device) end)
-
-
 local LAYERS <const> = 6
 
 -- A directory of zeros with 72 MiB of matrices.
@@ -52,9 +44,13 @@ describe("models.load with option quantize", function()
     local place <close> = wide()
     collectgarbage()
     local live = heed.memory().live
+    local gpu = heed.default_device() ~= "cpu" and heed.cuda
+    local on_gpu = gpu and gpu.memory().live
     assert.is_true(heed.memory().peak < live + (40 << 20))
     local m, kept = assert(heed.models.load(place.path, {quantize = "q8_0"}))
     assert.is_true(heed.memory().peak < live + (40 << 20))
+    assert.is_true(not gpu or gpu.memory().peak < on_gpu + (40 << 20))
+    assert.equal(heed.default_device() == "cpu", m.words.weight.device == "cpu")
     assert.equal("q8_0", m.words.weight.dtype)
     assert.is_truthy(kept["body.layers.1.attend.out.weight"])
     directories.write(place.path .. "/model.safetensors", "")

@@ -15,13 +15,8 @@ local refuse = require "heed.internal.refuse"
 local HERE <const>, FILE <const> = directories.HERE, "spec/golden/gguf/llama.gguf"
 local TOKENIZERS <const> = "spec/golden/tokenizers/"
 
-local path, device
+local path
 
-setup(function()
-  device = heed.default_device()
-  heed.default_device "cpu"
-end)
-teardown(function() heed.default_device(device) end)
 before_each(function() path = os.tmpname() .. ".gguf" end)
 after_each(function()
   os.remove(path)

@@ -9,13 +9,8 @@ local HERE <const> = "spec/golden/gguf/"
 local FILES <const> = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k",
                        "q4_k", "q5_k", "q6_k", "llama"}
 
-local path, device
+local path
 
-setup(function()
-  device = heed.default_device()
-  heed.default_device "cpu"
-end)
-teardown(function() heed.default_device(device) end)
 before_each(function() path = os.tmpname() .. ".gguf" end)
 after_each(function()
   os.remove(path)

@@ -57,9 +57,13 @@ local function check_dtype(who, dtype)
 end
 
 
--- A function that moves each tensor to its device and type before the next one is read.
+local function device_of(o) return o.device or heed.default_device() end
+
+
+-- A function that moves each tensor to its device and type before the next one is read. What goes
+-- into blocks does so on the CPU, and to its device then, which never has its floats.
 local function placing(o)
-  local device = o.device or heed.default_device()
+  local device = o.quantize and "cpu" or device_of(o)
   return function(t)
     local changes = o.dtype and not o.quantize and (FLOATS[t.dtype] or blocks[t.dtype])
     return (changes and t:to(o.dtype) or t):to(device)
@@ -111,8 +115,8 @@ local function pack(model)
 end
 
 
--- Puts weights into blocks, and all other floats into float32, as activations are. What is a view
--- of a file then gets memory of its own, unless the caller wants views.
+-- Puts weights into blocks, all other floats into float32, as activations are, and the model on its
+-- device. What is a view of a file then gets memory of its own, unless the caller wants views.
 local function quantize(model, o)
   local parameters, before = model:parameters(), {}
   for _, p in ipairs(parameters) do before[p] = p.dtype end
@@ -123,6 +127,7 @@ local function quantize(model, o)
     error(kept, 0)
   end
   model:to("float32")
+  if device_of(o) ~= "cpu" then model:to(device_of(o)) end
   local changes = {takers = {}, givers = {}, gradients = {}}
   for _, p in ipairs(o.mapped and {} or parameters) do
     if p.dtype == before[p] and p.device == "cpu" then
