@@ -11,15 +11,16 @@ local HERE <const> = "spec/golden/models/"
 local NAMES <const> = {
   "albert", "bart", "bert_reranker", "clip", "distilbert", "electra", "gemma2",
   "gemma3_bidirectional", "gpt2", "gpt_neox", "granite", "mistral", "modernbert_classifier",
-  "mpnet", "nomic_bert", "olmo2", "phi", "phi3_partial", "qwen2", "qwen3", "roberta", "siglip",
-  "smollm3", "t5", "vit", "st/bert_concat", "st/cross_encoder", "st/cross_encoder_3",
+  "llama3", "llama3", "mpnet", "nomic_bert", "olmo2", "phi", "phi3_partial", "qwen2", "qwen3",
+  "roberta", "siglip", "smollm3", "t5", "vit", "st/bert_concat", "st/cross_encoder", "st/cross_encoder_3",
   "st/model2vec", "st/model2vec_int8", "st/static_embedding", "st/bert_concat",
   "st/cross_encoder", "st/model2vec_int8",
 }
 local FILES <const> = {
   "config.json", "config.json", "tokenizer.json", "tokenizer_config.json", "modules.json",
   "config_sentence_transformers.json", "sentence_bert_config.json", "1_Pooling/config.json",
-  "model.safetensors", "model.safetensors.index.json",
+  "model.safetensors", "model.safetensors.index.json", "generation_config.json",
+  "chat_template.jinja", "preprocessor_config.json",
 }
 local FOLDERS <const> = {"", "1_Pooling/", "2_Dense/"}
 
@@ -141,7 +142,9 @@ local function try(name, ...)
 end
 local wrong = try("embed", {"a text", "", "[SEP] \xff"}) or try("embed", {{1, 2}, {3}})
   or try("score", "q", {"a", "b"}) or try("classify", {"a", "b"})
-  or try("hidden", heed.tensor{{1, 2}})
+  or try("hidden", heed.tensor{{1, 2}}) or try("ids", "a text")
+  or try("chat", {{role = "system", content = "x"}, {role = "user", content = "a text"}})
+  or try("generate", {1, 2}, {max = 2, sample = true}) or try("generate", "a text", {max = 1})
 heed.memory{limit = 256 << 20}
 return wrong
 ]]
