@@ -1,6 +1,7 @@
 """Random models in their directories, in build/bench: MiniLM's shape, and a Llama-shaped decoder of
 135M in float32 and bfloat16. `make(name)` gives the directory, and makes it where it is not there;
-`onnx`, `translated` and `gguf` give the same weights in the files of other libraries."""
+`onnx`, `translated` and `gguf` give the same weights in the files of other libraries, the decoder's
+also in blocks: both programs read that file."""
 
 import json
 import os
@@ -18,6 +19,7 @@ DECODER = {"hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9
            "num_key_value_heads": 3, "intermediate_size": 1536, "vocab_size": 49152,
            "max_position_embeddings": 2048, "tie_word_embeddings": True}
 TYPES = {"decoder": "float32", "decoder_bfloat16": "bfloat16"}
+BLOCKS = {"decoder_q8_0": "Q8_0", "decoder_q4_0": "Q4_0"}
 
 
 def once(name, write):
@@ -132,8 +134,23 @@ def interleaved(weight, heads):
     return weight.view(heads, 2, rows // heads // 2, columns).transpose(1, 2).reshape(rows, columns)
 
 
+def in_blocks(name):
+    """The decoder for both programs, as llama.cpp quantizes it, all matrices alike."""
+    import llama_cpp
+
+    def write(path):
+        options = llama_cpp.llama_model_quantize_default_params()
+        options.ftype = getattr(llama_cpp, "LLAMA_FTYPE_MOSTLY_" + BLOCKS[name])
+        options.pure = True
+        if llama_cpp.llama_model_quantize(gguf("decoder").encode(), path.encode(), options) != 0:
+            raise RuntimeError("llama_model_quantize failed")
+    return once(name + ".gguf", write)
+
+
 def gguf(name):
     """The decoder for llama.cpp."""
+    if name in BLOCKS:
+        return in_blocks(name)
     import gguf as format
 
     def write(path):
@@ -174,3 +191,5 @@ def gguf(name):
 if __name__ == "__main__":
     for each in ("minilm", *TYPES):
         make(each)
+    for each in BLOCKS:
+        gguf(each)

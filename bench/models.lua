@@ -266,7 +266,22 @@ function factories.window(size) return heed.mask.window(size[2] - 1, 0) end
 
 local FOLDER <const> = arg[0]:gsub("[^/]*$", "") .. "../build/bench/"
 
-local function loaded(name) return assert(heed.models.load(FOLDER .. name)) end
+local IN_BLOCKS <const> = {decoder_q8_0 = true, decoder_q4_0 = true}
+
+local function loaded(name)
+  return assert(heed.models.load(FOLDER .. name .. (IN_BLOCKS[name] and ".gguf" or "")))
+end
+
+-- f without gradients. What is multiplied by blocks is rounded to 8 bits, as llama.cpp has it.
+local function inferring(name, f)
+  if not IN_BLOCKS[name] then return function() return heed.no_grad(f) end end
+  return function()
+    heed.matmul_precision "high"
+    local y = heed.no_grad(f)
+    heed.matmul_precision "highest"
+    return y
+  end
+end
 
 -- MiniLM's shape on B x T ids; gives features of all of them.
 function factories.minilm(size)
@@ -287,12 +302,8 @@ local function reading(name, N, some)
     end
     return y
   end
-  return function() return heed.no_grad(read) end
+  return inferring(name, read)
 end
-
-function factories.tokens_called(size) return reading("decoder", size[1], 1) end
-
-function factories.tokens_called_bfloat16(size) return reading("decoder_bfloat16", size[1], 1) end
 
 -- The same of single ids, whose step is captured.
 local function replayed(name, N)
@@ -305,15 +316,14 @@ local function replayed(name, N)
     for at = 1, N do y = step(ids:narrow(2, at, 1)) end
     return y:select(2, -1)
   end
-  return function() return heed.no_grad(read) end
+  return inferring(name, read)
 end
 
-function factories.tokens(size) return replayed("decoder", size[1]) end
-
-function factories.tokens_bfloat16(size) return replayed("decoder_bfloat16", size[1]) end
-
-function factories.prompt(size) return reading("decoder", size[1], size[1]) end
-
-function factories.prompt_bfloat16(size) return reading("decoder_bfloat16", size[1], size[1]) end
+for _, ending in ipairs{"", "_bfloat16", "_q8_0", "_q4_0"} do
+  local name = "decoder" .. ending
+  factories["tokens" .. ending] = function(size) return replayed(name, size[1]) end
+  factories["tokens_called" .. ending] = function(size) return reading(name, size[1], 1) end
+  factories["prompt" .. ending] = function(size) return reading(name, size[1], size[1]) end
+end
 
 return factories, training, gpt2_training

@@ -79,19 +79,17 @@ class Llama:
 
         return call
 
-    def tokens(self, size):
-        return self.calls("decoder", size[0], 1)
 
-    def tokens_bfloat16(self, size):
-        return self.calls("decoder_bfloat16", size[0], 1)
+for decoder in (*directories.TYPES, *directories.BLOCKS):
+    def tokens(self, size, name=decoder):
+        return self.calls(name, size[0], 1)
 
-    tokens_called, tokens_called_bfloat16 = tokens, tokens_bfloat16
+    def prompt(self, size, name=decoder):
+        return self.calls(name, size[0], size[0])
 
-    def prompt(self, size):
-        return self.calls("decoder", size[0], size[0])
-
-    def prompt_bfloat16(self, size):
-        return self.calls("decoder_bfloat16", size[0], size[0])
+    ending = decoder.removeprefix("decoder")
+    for word, factory in [("tokens", tokens), ("tokens_called", tokens), ("prompt", prompt)]:
+        setattr(Llama, word + ending, factory)
 
 
 library = {"ONNX Runtime": ONNX, "CTranslate2": CTranslate2, "llama.cpp": Llama}[LIBRARY]()

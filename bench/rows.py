@@ -236,8 +236,10 @@ def block_rows():
     yield Row("making GPT-2, 124M parameters", "gpt2_build", "a()", "a()")
 
 
-PUBLISHED = ["minilm", "tokens", "tokens_called", "tokens_bfloat16", "tokens_called_bfloat16",
-             "prompt", "prompt_bfloat16"]
+DECODERS = {"float32": ("", 5e-3), "bfloat16": ("_bfloat16", 5e-2), "q8_0": ("_q8_0", 5e-2),
+            "q4_0": ("_q4_0", 5e-2)}                    # endings of factories, and tolerances
+PUBLISHED = ["minilm", *(word + end for word in ("tokens", "tokens_called", "prompt")
+                         for end, _ in DECODERS.values())]
 
 
 def published_rows():
@@ -245,7 +247,7 @@ def published_rows():
     for B in [1, 32]:
         for rival in ["PyTorch", "ONNX Runtime", "CTranslate2"]:
             yield Row(f"MiniLM, {B}x32 ids, {rival}", f"minilm:{B}x32", "a()", "a()", rival=rival)
-    for dtype, end, tolerance in [("float32", "", 5e-3), ("bfloat16", "_bfloat16", 5e-2)]:
+    for dtype, (end, tolerance) in DECODERS.items():
         for what, inputs, n in [("64 ids, step captured", f"tokens{end}:64", 64),
                                 ("64 ids, step by step", f"tokens_called{end}:64", 64),
                                 ("prompt of 512", f"prompt{end}:512", 512)]:

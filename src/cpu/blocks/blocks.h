@@ -82,12 +82,21 @@ typedef struct block_product {
   rounded rounded;                 /* x, where it was rounded */
   int64_t m, n, k;                 /* y (m, n) = x (m, k) w (n, k)^T, or y (m, k) = x (m, n) w */
   int64_t x_row, y_row, w_row;     /* between rows, of w in bytes */
+  int64_t w_span;                  /* bytes of SPAN elements */
   bool failed;                     /* a thread got no memory */
 } block_product;
 
 
 INLINED float end_sum (const block_product *p, block_lanes first, block_lanes second, int64_t n) {
   return block_sum(first + second) + (p->bias != NULL ? p->bias[n] : 0);
+}
+
+
+/* SPAN elements of w, from element k of a row on; what is read a little later is fetched. */
+INLINED void decode_span (const block_product *p, const uint8_t *row, int64_t k, int now, span *s) {
+  const uint8_t *at = row + k / SPAN * p->w_span;
+  for (int64_t i = 0; i < p->w_span; i += 64) __builtin_prefetch(at + BLOCKS_AHEAD + i);
+  p->decode->decode(at, now, s);
 }
 
 
@@ -101,7 +110,7 @@ static void block_dot (const block_product *p, int64_t n) {
   span s;
   for (int64_t k = 0; k < p->k; k += SPAN) {
     const int now = (int)smaller(p->k - k, SPAN);
-    p->decode->decode(w + scalar_bytes(p->type, k), now, &s);
+    decode_span(p, w, k, now, &s);
     for (int g = 0; g < now / DECODE_GROUP; g += 2)
       UNROLL for (int half = 0; half < 2; half++) {
         block_lanes v[GROUP_VECTORS];
@@ -182,8 +191,7 @@ static void tile_piece (void *arg, int64_t first, int64_t end) {
     const int64_t columns = smaller(end - n, wide);
     for (int64_t c = 0; c < columns; c++)
       for (int64_t k = 0; k < p->k; k += SPAN)
-        decode_values(p->decode, (const uint8_t *)p->w + (n + c) * p->w_row
-                                 + scalar_bytes(p->type, k),
+        decode_values(p->decode, (const uint8_t *)p->w + (n + c) * p->w_row + k / SPAN * p->w_span,
                       (int)smaller(p->k - k, SPAN), values + c * p->k + k);
     tile_columns(p, values, n, columns);
   }
@@ -226,7 +234,7 @@ INLINED void rounded_dots (const block_product *p, int64_t n, int64_t m, const i
   span s;
   for (int64_t k = 0; k < p->k; k += SPAN) {
     const int now = (int)smaller(p->k - k, SPAN);
-    p->decode->decode(w + scalar_bytes(p->type, k), now, &s);
+    decode_span(p, w, k, now, &s);
     for (int g = 0; g < now / ROUND_GROUP; g++) {
       const group_quants v = group_load(s.q + g * ROUND_GROUP);
       const block_lanes scale = group_scale(s.scale[2 * g], s.scale[2 * g + 1]);
@@ -282,8 +290,8 @@ static void vnni_row_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   const block_product *p = v->p;
   for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k * p->m); n++)
-    vnni_row(p->decode, (const uint8_t *)p->w + n * p->w_row, p->type, v->x, p->k, p->m, p->y + n,
-             p->y_row, p->bias != NULL ? p->bias[n] : 0);
+    vnni_rows[p->type]((const uint8_t *)p->w + n * p->w_row, v->x, p->k, p->m, p->y + n, p->y_row,
+                       p->bias != NULL ? p->bias[n] : 0);
 }
 
 
@@ -351,7 +359,8 @@ static const char *blocks_product (cpu *self, const work *w) {
     .bias = view_is_none(&w->in[BLOCKS_BIAS]) ? NULL : w->in[BLOCKS_BIAS].data,
     .w = weight->data, .y = y->data, .m = y->at.size[0], .n = weight->at.size[0],
     .k = weight->at.size[1], .x_row = x->at.stride[0], .y_row = y->at.stride[0],
-    .w_row = scalar_bytes(weight->type, weight->at.stride[0])
+    .w_row = scalar_bytes(weight->type, weight->at.stride[0]),
+    .w_span = scalar_bytes(weight->type, SPAN)
   };
   if (w->op == BLOCKS_ROUNDED) return rounded_product(&p);
   if (w->op == BLOCKS_PRODUCT && p.m == 1)

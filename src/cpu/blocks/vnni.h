@@ -23,6 +23,8 @@
 #define VNNI_COLUMNS (16 * VNNI_VECTORS)   /* rows of w that are interleaved */
 #define VNNI_MANY 12               /* rows of x for which w is interleaved */
 
+#define VNNI_SHIFT(zero) (__builtin_ctz(128) - __builtin_ctz(zero))     /* 128 >> shift is zero */
+
 /* SPAN elements of a row of x, the end of a row filled with zeros; numbers of groups by lanes. */
 typedef struct vnni_span {
   int8_t q[SPAN];
@@ -41,9 +43,8 @@ static inline bool has_vnni (void) { return __builtin_cpu_supports("avx512vnni")
 
 static inline int64_t vnni_spans (int64_t k) { return (k + SPAN - 1) / SPAN; }
 
-/* The group that stands in a lane, and the other way around: 4 x 4, transposed. */
+/* The group that stands in a lane of a span's numbers. */
 INLINED int group_of_lane (int lane) { return 4 * (lane % 4) + lane / 4; }
-
 
 /* A row of k elements. */
 static void vnni_round (vnni_span *to, const float *x, int64_t k) {
@@ -78,51 +79,70 @@ INLINED __m512i sums_of_four (__m512i a, __m512i b, __m512i c, __m512i d) {
 }
 
 
-/* The numbers of a span's groups by lanes. */
-INLINED __m512 by_lanes (const float *groups) {
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  return _mm512_permutexvar_ps(order, _mm512_loadu_ps(groups));
+/* The sums of 'rows' rows of x and the first n blocks of a span of w. */
+VNNI INLINED void vnni_step (const heed_type type, bool has_least, const uint8_t *w, int n,
+                             const vnni_span *x, int64_t spans, const int rows, __m512 *sum) {
+  loaded s;
+  load_span(type, w, n, &s);
+  UNROLL for (int r = 0; r < rows; r++) {
+    const vnni_span *each = x + r * spans;
+    __m512i dots[SPAN_VECTORS], offset = _mm512_load_si512(each->offset);
+    UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
+      dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), s.q[i],
+                                    _mm512_load_si512(each->q + 64 * i));
+    __m512i all = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
+    if (loaded_zero(type) > 0)
+      all = _mm512_add_epi32(all, _mm512_srai_epi32(offset, VNNI_SHIFT(loaded_zero(type))));
+    sum[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(all),
+                             _mm512_mul_ps(s.scale, _mm512_load_ps(each->scale)), sum[r]);
+    if (has_least) sum[r] = _mm512_fmadd_ps(s.least, _mm512_load_ps(each->sum), sum[r]);
+  }
 }
 
 
 /* The products of a row of w, of k elements, with some rows of x, at intervals of y_row in y. */
-VNNI INLINED void vnni_dots (const decoder *d, const uint8_t *w, heed_type type, const vnni_span *x,
-                             int64_t k, const int rows, float *y, int64_t y_row, float bias) {
-  const __m512i high = _mm512_set1_epi8((char)0x80);
-  const int64_t bytes = scalar_bytes(type, SPAN), spans = vnni_spans(k);
+VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int bytes,
+                             bool has_least, const uint8_t *w, const vnni_span *x, int64_t k,
+                             const int rows, float *y, int64_t y_row, float bias) {
+  const int64_t spans = vnni_spans(k);
   __m512 sum[VNNI_ROWS];
-  span s;
   UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm512_setzero_ps();
-  for (; k > 0; k -= SPAN, w += bytes, x++) {
-    vnni_decode(d, w, k, &s);
-    const __m512 scale = by_lanes(s.scale), least = by_lanes(s.least);
-    UNROLL for (int r = 0; r < rows; r++) {
-      const vnni_span *each = x + r * spans;
-      __m512i dots[4];
-      UNROLL for (int i = 0; i < 4; i++)
-        dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
-                                      _mm512_xor_si512(_mm512_loadu_si512(s.q + 64 * i), high),
-                                      _mm512_load_si512(each->q + 64 * i));
-      const __m512i all = _mm512_add_epi32(sums_of_four(dots[0], dots[1], dots[2], dots[3]),
-                                           _mm512_load_si512(each->offset));
-      const __m512 both = _mm512_mul_ps(scale, _mm512_load_ps(each->scale));
-      sum[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(all), both, sum[r]);
-      if (d->least) sum[r] = _mm512_fmadd_ps(least, _mm512_load_ps(each->sum), sum[r]);
-    }
+  for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x++) {
+    UNROLL for (int i = 0; i < SPAN / elements * bytes; i += 64)
+      __builtin_prefetch(w + BLOCKS_AHEAD + i);
+    vnni_step(type, has_least, w, SPAN / elements, x, spans, rows, sum);
   }
+  if (k > 0) vnni_step(type, has_least, w, (int)k / elements, x, spans, rows, sum);
   UNROLL for (int r = 0; r < rows; r++) y[r * y_row] = block_sum((block_lanes)sum[r]) + bias;
 }
 
 
-/* Products of a row of w with m rows. */
-VNNI static void vnni_row (const decoder *d, const uint8_t *w, heed_type type, const vnni_span *x,
-                           int64_t k, int64_t m, float *y, int64_t y_row, float bias) {
+/* The same with m rows. */
+VNNI INLINED void vnni_products (const heed_type type, const int elements, const int bytes,
+                                 bool has_least, const uint8_t *w, const vnni_span *x, int64_t k,
+                                 int64_t m, float *y, int64_t y_row, float bias) {
   const int64_t spans = vnni_spans(k);
-  int64_t r = 0;
-  for (; r + VNNI_ROWS <= m; r += VNNI_ROWS)
-    vnni_dots(d, w, type, x + r * spans, k, VNNI_ROWS, y + r * y_row, y_row, bias);
-  for (; r < m; r++) vnni_dots(d, w, type, x + r * spans, k, 1, y + r * y_row, y_row, bias);
+  for (; m >= VNNI_ROWS; m -= VNNI_ROWS, x += VNNI_ROWS * spans, y += VNNI_ROWS * y_row)
+    vnni_dots(type, elements, bytes, has_least, w, x, k, VNNI_ROWS, y, y_row, bias);
+  for (; m > 0; m--, x += spans, y += y_row)
+    vnni_dots(type, elements, bytes, has_least, w, x, k, 1, y, y_row, bias);
 }
+
+
+typedef void (*vnni_row) (const uint8_t *w, const vnni_span *x, int64_t k, int64_t m, float *y,
+                          int64_t y_row, float bias);
+
+#define BLOCK(NAME, name, elements, bytes, least, ...) \
+  VNNI static void vnni_row_##name (const uint8_t *w, const vnni_span *x, int64_t k, int64_t m, \
+                                    float *y, int64_t y_row, float bias) { \
+    vnni_products(HEED_##NAME, elements, bytes, least, w, x, k, m, y, y_row, bias); \
+  }
+#include "base/blocks.def"
+
+static const vnni_row vnni_rows[HEED_ALL_TYPES] = {
+#define BLOCK(NAME, name, ...) [HEED_##NAME] = vnni_row_##name,
+#include "base/blocks.def"
+};
 
 
 /* Interleaves rows of w, of k elements each; those beyond 'rows' are zeros. */

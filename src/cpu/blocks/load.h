@@ -1,0 +1,282 @@
+/*
+** load.h - a span of blocks in AVX-512's registers: one function for each type, which reads what
+** base/eights.h reads by eight elements. Specs hold both to the same bits.
+*/
+
+#ifndef load_h
+#define load_h
+
+#include "cpu/blocks/span.h"
+
+#if defined(HAS_AVX512)
+
+#define SPAN_VECTORS (SPAN / 64)
+
+/*
+** Elements in order, each the quant plus loaded_zero of the type, so that it is not negative. Group
+** g of DECODE_GROUP elements has its numbers in lane 4 (g % 4) + g / 4.
+*/
+typedef struct loaded {
+  __m512i q[SPAN_VECTORS];
+  __m512 scale, least;
+} loaded;
+
+enum {
+#define BLOCK(NAME, name, elements, bytes, ...) BYTES_##name = bytes, ELEMENTS_##name = elements,
+#include "base/blocks.def"
+};
+
+
+/* Numbers of groups by lanes, and the other way around: 4 x 4, transposed. */
+INLINED __m512 swapped (__m512 x) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_permutexvar_ps(order, x);
+}
+
+INLINED __m512 by_lanes (const float *groups) { return swapped(_mm512_loadu_ps(groups)); }
+
+INLINED void by_groups (__m512 lanes, float *groups) { _mm512_storeu_ps(groups, swapped(lanes)); }
+
+
+/*
+** {==================================================================
+** Eight blocks of 32 elements, of which the first n are there: others have scales of 0
+** ===================================================================
+*/
+
+/* The float16 numbers at the beginnings of blocks that lie so many bytes apart. */
+INLINED __m512 block_halves (const uint8_t *at, int bytes, int n) {
+  uint64_t half[2] = {0, 0};       /* of even blocks, and of odd ones */
+  UNROLL for (int i = 0; i < 8; i++)
+    if (i < n) {
+      uint16_t bits;
+      memcpy(&bits, at + i * bytes, sizeof bits);
+      uint64_t wide = bits;
+      __asm__("" : "+r"(wide));      /* GCC makes vectors of four numbers in 12 steps */
+      half[i % 2] |= wide << i / 2 * 16;
+    }
+  const __m128i both = _mm_set_epi64x((int64_t)half[1], (int64_t)half[0]);
+  return _mm512_cvtph_ps(_mm256_permute4x64_epi64(_mm256_castsi128_si256(both), 0x50));
+}
+
+
+INLINED __m256i bytes_at (const uint8_t *at) {
+  return _mm256_loadu_si256((const __m256i *)(const void *)at);
+}
+
+/* Two blocks begin at 'at' and 'other': the second is the first one where it is not there. */
+INLINED __m512i eights_of (const uint8_t *at, const uint8_t *other) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(bytes_at(at)), bytes_at(other), 1);
+}
+
+
+/* The low halves of 16 bytes, then the high ones: of two blocks. */
+INLINED __m512i nibbles_of (const uint8_t *first, const uint8_t *second) {
+  const __m512i shifts = _mm512_setr_epi64(0, 0, 0x0004000400040004, 0x0004000400040004,
+                                           0, 0, 0x0004000400040004, 0x0004000400040004);
+  const __m128i one = _mm_loadu_si128((const __m128i *)(const void *)first);
+  const __m128i two = _mm_loadu_si128((const __m128i *)(const void *)second);
+  const __m512i both = _mm512_mask_broadcast_i32x4(_mm512_broadcast_i32x4(one), 0xff00, two);
+  return _mm512_and_si512(_mm512_srlv_epi16(both, shifts), _mm512_set1_epi8(15));
+}
+
+
+/* Sixteens where the fifth bits of two blocks are. */
+INLINED __m512i with_fifths (__m512i q, const uint8_t *first, const uint8_t *second) {
+  const __mmask64 bits = (__mmask64)bits_at(first) | (__mmask64)bits_at(second) << 32;
+  return _mm512_mask_add_epi8(q, bits, q, _mm512_set1_epi8(16));
+}
+
+
+INLINED void load_q8_0 (const uint8_t *at, int n, loaded *to) {
+  enum { EACH_BLOCK = BYTES_q8_0 };
+  to->scale = block_halves(at, EACH_BLOCK, n);
+  at += 2;
+  UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += 2 * EACH_BLOCK)
+    to->q[i] = 2 * i >= n ? _mm512_setzero_si512()
+             : _mm512_xor_si512(eights_of(at, 2 * i + 1 < n ? at + EACH_BLOCK : at),
+                                _mm512_set1_epi8((char)0x80));
+}
+
+
+/*
+** Blocks whose low four bits stand 'low' bytes behind their beginnings, and fifth ones 'fifth',
+** unless that is 0. A least value follows the scale.
+*/
+INLINED void load_nibbles (const uint8_t *at, int bytes, int n, int low, int fifth, bool has_least,
+                           loaded *to) {
+  to->scale = block_halves(at, bytes, n);
+  if (has_least) to->least = block_halves(at + 2, bytes, n);
+  UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += 2 * bytes) {
+    const uint8_t *other = 2 * i + 1 < n ? at + bytes : at;
+    to->q[i] = _mm512_setzero_si512();
+    if (2 * i >= n) continue;
+    to->q[i] = nibbles_of(at + low, other + low);
+    if (fifth > 0) to->q[i] = with_fifths(to->q[i], at + fifth, other + fifth);
+  }
+}
+
+INLINED void load_q4_0 (const uint8_t *at, int n, loaded *to) {
+  load_nibbles(at, BYTES_q4_0, n, 2, 0, false, to);
+}
+
+INLINED void load_q4_1 (const uint8_t *at, int n, loaded *to) {
+  load_nibbles(at, BYTES_q4_1, n, 4, 0, true, to);
+}
+
+INLINED void load_q5_0 (const uint8_t *at, int n, loaded *to) {
+  load_nibbles(at, BYTES_q5_0, n, 6, 2, false, to);
+}
+
+INLINED void load_q5_1 (const uint8_t *at, int n, loaded *to) {
+  load_nibbles(at, BYTES_q5_1, n, 8, 4, true, to);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** A block of 256 elements, which is a span
+** ===================================================================
+*/
+
+/* Eight numbers of bytes, for 32 elements each, times a scale. */
+INLINED __m512 eight_numbers (uint64_t bytes, float scale) {
+  const __m128i lanes = _mm_setr_epi8(0, 2, 4, 6, 0, 2, 4, 6, 1, 3, 5, 7, 1, 3, 5, 7);
+  const __m128i all = _mm_shuffle_epi8(_mm_cvtsi64_si128((int64_t)bytes), lanes);
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(all)), _mm512_set1_ps(scale));
+}
+
+
+/* Eight scales and eight least values of six bits in 12 bytes: see decode_sixes. */
+INLINED void load_sixes (const uint8_t *b, loaded *to) {
+  const uint32_t s = bits_at(b + 4), m = bits_at(b + 8), low = bits_at(b + 12);
+  const uint32_t sixes = UINT32_C(0x3f3f3f3f), fours = UINT32_C(0x0f0f0f0f);
+  const uint32_t highs = UINT32_C(0x30303030);
+  const uint64_t scales = (s & sixes) | (uint64_t)((low & fours) | (s >> 2 & highs)) << 32;
+  const uint64_t least = (m & sixes) | (uint64_t)((low >> 4 & fours) | (m >> 2 & highs)) << 32;
+  to->scale = eight_numbers(scales, half_at(b));
+  to->least = eight_numbers(least, -half_at(b + 2));
+}
+
+/* The low halves of 32 bytes, then the high ones, four times. */
+INLINED void load_halves_of_bytes (const uint8_t *at, loaded *to) {
+  const __m512i shifts = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(4), 1);
+  UNROLL for (int i = 0; i < SPAN_VECTORS; i++) {
+    const __m256i bytes = bytes_at(at + 32 * i);
+    to->q[i] = _mm512_and_si512(_mm512_srlv_epi16(_mm512_broadcast_i64x4(bytes), shifts),
+                                _mm512_set1_epi8(15));
+  }
+}
+
+INLINED void load_q4_k (const uint8_t *b, int n, loaded *to) {
+  (void)n;
+  load_sixes(b, to);
+  load_halves_of_bytes(b + 16, to);
+}
+
+/* Bit 2 i of a byte is the fifth one of its element among the first 32 of vector i. */
+INLINED void load_q5_k (const uint8_t *b, int n, loaded *to) {
+  (void)n;
+  const __m512i fifths = _mm512_broadcast_i64x4(bytes_at(b + 16));
+  load_sixes(b, to);
+  load_halves_of_bytes(b + 48, to);
+  UNROLL for (int i = 0; i < SPAN_VECTORS; i++) {
+    const __m512i bit = _mm512_inserti64x4(_mm512_set1_epi8((char)(1 << 2 * i)),
+                                           _mm256_set1_epi8((char)(2 << 2 * i)), 1);
+    to->q[i] = _mm512_mask_add_epi8(to->q[i], _mm512_test_epi8_mask(fifths, bit), to->q[i],
+                                    _mm512_set1_epi8(16));
+  }
+}
+
+
+INLINED void load_q6_k (const uint8_t *b, int n, loaded *to) {
+  (void)n;
+  const __m128i lanes = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(b + 192));
+  const __m512i fours = _mm512_set1_epi8(15), highs = _mm512_set1_epi8(0x30);
+  const __m512i twos = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(2), 1);
+  const __m512i up = _mm512_sub_epi16(_mm512_set1_epi16(4), twos);
+  const __m512i scales = _mm512_cvtepi8_epi32(_mm_shuffle_epi8(bytes, lanes));
+  to->scale = _mm512_mul_ps(_mm512_cvtepi32_ps(scales), _mm512_set1_ps(half_at(b + 208)));
+  UNROLL for (int part = 0; part < 2; part++) {
+    const __m512i low = _mm512_loadu_si512(b + 64 * part);
+    const __m512i high = _mm512_broadcast_i64x4(bytes_at(b + 128 + 32 * part));
+    to->q[2 * part] = _mm512_or_si512(_mm512_and_si512(low, fours),
+                                      _mm512_and_si512(_mm512_sllv_epi16(high, up), highs));
+    to->q[2 * part + 1] = _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi16(low, 4), fours),
+                                          _mm512_and_si512(_mm512_srlv_epi16(high, twos), highs));
+  }
+}
+
+
+/* Through memory, by eights. */
+INLINED void load_decoded (void (*decode) (const uint8_t *at, int n, span *s), const uint8_t *b,
+                           loaded *to) {
+  span s;
+  decode(b, SPAN, &s);
+  UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
+    to->q[i] = _mm512_xor_si512(_mm512_loadu_si512(s.q + 64 * i), _mm512_set1_epi8((char)0x80));
+  to->scale = by_lanes(s.scale);
+  to->least = by_lanes(s.least);
+}
+
+INLINED void load_q2_k (const uint8_t *b, int n, loaded *to) {
+  (void)n;
+  load_decoded(span_decoded_q2_k, b, to);
+}
+
+INLINED void load_q3_k (const uint8_t *b, int n, loaded *to) {
+  (void)n;
+  load_decoded(span_decoded_q3_k, b, to);
+}
+
+/* }================================================================== */
+
+
+/* The first n blocks of a span: all of them, or those at the end of a row. */
+INLINED void load_span (const heed_type type, const uint8_t *at, int n, loaded *to) {
+  switch ((int)type) {
+#define BLOCK(NAME, name, ...) case HEED_##NAME: load_##name(at, n, to); break;
+#include "base/blocks.def"
+  }
+}
+
+/* What load_span adds to a quant, so that it is not negative: 0, or a power of 2 up to 128. */
+enum {
+  ZERO_q8_0 = 128, ZERO_q4_0 = 8, ZERO_q4_1 = 0, ZERO_q5_0 = 16, ZERO_q5_1 = 0, ZERO_q2_k = 128,
+  ZERO_q3_k = 128, ZERO_q4_k = 0, ZERO_q5_k = 0, ZERO_q6_k = 32
+};
+
+INLINED int loaded_zero (const heed_type type) {
+  switch ((int)type) {
+#define BLOCK(NAME, name, ...) case HEED_##NAME: return ZERO_##name;
+#include "base/blocks.def"
+  }
+  return 0;
+}
+
+
+/* n elements from 'at' on, of whole blocks; those behind them are -loaded_zero times 0. */
+INLINED void span_loaded (const heed_type type, int elements, bool has_least, const uint8_t *at,
+                          int n, span *s) {
+  loaded x;
+  load_span(type, at, n / elements, &x);
+  UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
+    _mm512_storeu_si512(s->q + 64 * i,
+                        _mm512_sub_epi8(x.q[i], _mm512_set1_epi8((char)loaded_zero(type))));
+  by_groups(x.scale, s->scale);
+  if (has_least) by_groups(x.least, s->least);
+}
+
+#define BLOCK(NAME, name, elements, bytes, least, ...) \
+  static void span_loaded_##name (const uint8_t *at, int n, span *s) { \
+    if (n == SPAN) span_loaded(HEED_##NAME, elements, least, at, SPAN, s); \
+    else span_loaded(HEED_##NAME, elements, least, at, n, s); \
+  }
+#include "base/blocks.def"
+
+#endif
+
+#endif
