@@ -12,8 +12,8 @@ local NAMES <const> = {
   "albert", "bart", "bert_reranker", "clip", "distilbert", "electra", "gemma2",
   "gemma3_bidirectional", "gpt2", "gpt_neox", "granite", "mistral", "modernbert_classifier",
   "llama3", "llama3", "mpnet", "nomic_bert", "olmo2", "phi", "phi3_partial", "qwen2", "qwen3",
-  "roberta", "siglip", "smollm3", "t5", "vit", "st/bert_concat", "st/cross_encoder", "st/cross_encoder_3",
-  "st/model2vec", "st/model2vec_int8", "st/static_embedding", "st/bert_concat",
+  "roberta", "siglip", "smollm3", "t5", "vit", "st/bert_concat", "st/cross_encoder",
+  "st/cross_encoder_3", "st/model2vec", "st/model2vec_int8", "st/static_embedding", "st/bert_concat",
   "st/cross_encoder", "st/model2vec_int8",
 }
 local FILES <const> = {
