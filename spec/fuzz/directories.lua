@@ -13,8 +13,8 @@ local NAMES <const> = {
   "gemma3_bidirectional", "gpt2", "gpt_neox", "granite", "mistral", "modernbert_classifier",
   "llama3", "llama3", "mpnet", "nomic_bert", "olmo2", "phi", "phi3_partial", "qwen2", "qwen3",
   "roberta", "siglip", "smollm3", "t5", "vit", "st/bert_concat", "st/cross_encoder",
-  "st/cross_encoder_3", "st/model2vec", "st/model2vec_int8", "st/static_embedding", "st/bert_concat",
-  "st/cross_encoder", "st/model2vec_int8",
+  "st/cross_encoder_3", "st/model2vec", "st/model2vec_int8", "st/static_embedding",
+  "st/bert_concat", "st/cross_encoder", "st/model2vec_int8",
 }
 local FILES <const> = {
   "config.json", "config.json", "tokenizer.json", "tokenizer_config.json", "modules.json",

@@ -1,6 +1,6 @@
 /*
-** span.h - rows of blocks as quants, scales and least values, a span at a time: by eight elements, as
-** base/eights.h reads each type, on every level.
+** span.h - rows of blocks as quants, scales and least values, a span at a time: by eight elements,
+** as base/eights.h reads each type, on every level.
 */
 
 #ifndef span_h
