@@ -44,14 +44,14 @@ end
 
 
 -- The kind of an item, unless all are of one: of 64, three are files, one a directory of a model,
--- one a program, of dozens of calls, and one a dozen uses of objects. Other kinds are calls.
+-- one a program, of dozens of calls, and one of 128 a dozen uses of objects. Others are calls.
 local MODULES <const> = {directories = directories, files = files, programs = programs, uses = uses}
 
 local function kind_of(number)
   local place = number % 64
   if only then return only end
   if place == 4 then return "directories" end
-  if place == 5 then return "uses" end
+  if number % 128 == 5 then return "uses" end
   return place == 0 and "programs" or place <= 3 and "files" or "calls"
 end
 
