@@ -40,6 +40,19 @@ describe("nothing", function()
     end
   end)
 
+  it("has a loss by labels: none in all, no mean, and none of each", function()
+    local labels = heed.zeros(0):to("int64")
+    for _, loss in ipairs{heed.nll_loss, heed.cross_entropy} do
+      local x = heed.zeros(0, 3, {requires_grad = true})
+      local y = loss(x, labels, {reduction = "sum"})
+      assert.equal(0, y:item())
+      y:backward()
+      assert.equal("(0, 3)", tostring(x.grad.shape))
+      assert.is_true(loss(x, labels):isnan():item())
+      assert.equal("(0)", tostring(loss(x, labels, {reduction = "none"}).shape))
+    end
+  end)
+
   it("has gradients, which are nothing too", function()
     for _, f in ipairs {
       heed.sum, heed.prod, heed.mean, function(x) return x:softmax(1):sum() end,
