@@ -1,13 +1,15 @@
 /*
 ** unicode.c - the categories of all code points, beside those of Python's unicodedata 15.0: of each
-** category how many points it has, and their sum.
+** category how many points it has, and their sum; and which points go with a letter.
 */
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "text/grapheme.h"
 #include "text/unicode.h"
+#include "text/utf8.h"
 
 enum { POINTS = 0x110000, CATEGORIES_THERE = 30 };
 
@@ -54,6 +56,21 @@ static void check_set (const unicode *u, const char *what, uint32_t set, int64_t
   check(got == n && there == sum, what);
 }
 
+/* The points behind a letter, or before one, that are one character with it. */
+static void check_clusters (const unicode *u, bool behind, int64_t n, int64_t sum) {
+  int64_t got = 0, there = 0;
+  for (uint32_t point = 0; point < POINTS; point++) {
+    char text[8] = {'x', 'x', 'x', 'x', 'x'};
+    if (point >= 0xd800 && point < 0xe000) continue;
+    int length = 1 + utf8_put(text + behind, point);
+    const unsigned char *p = (unsigned char *)text;
+    if (grapheme_length(u, p, p + length) != length) continue;
+    got++;
+    there += point;
+  }
+  check(got == n && there == sum, behind ? "points behind a letter" : "points before a letter");
+}
+
 int main (void) {
   unicode *u = calloc(1, sizeof *u);
   if (u == NULL) return 1;
@@ -73,6 +90,8 @@ int main (void) {
             sum + 18473724 + 195909 + 294111962 + 32783620 + 13199783 + 415682 + enclosed[1]);
   check(unicode_named("Lx", 2) == 0 && unicode_named("Luu", 3) == 0 && unicode_named("", 0) == 0,
         "what is no category");
+  check_clusters(u, true, 2526, 401312765);
+  check_clusters(u, false, 27, 1099396);
   free(u);
   if (wrong == 0) printf("unicode: as Unicode says\n");
   return wrong > 0;
