@@ -1,5 +1,6 @@
 -- Damaged directories of models: loading one gives a model, or nil and a message, and takes no more
--- memory than the files are large; what a loaded one does with texts ends in a result or an error.
+-- memory than the files are large; what a loaded one does with texts ends in a result or an error,
+-- as does writing it into a GGUF file, and loading that file with bytes of its head changed.
 
 local check = require "spec.fuzz.check"
 local files = require "spec.fuzz.files"
@@ -146,7 +147,25 @@ local wrong = try("embed", {"a text", "", "[SEP] \xff"}) or try("embed", {{1, 2}
   or try("chat", {{role = "system", content = "x"}, {role = "user", content = "a text"}})
   or try("generate", {1, 2}, {max = 2, sample = true}) or try("generate", "a text", {max = 1})
 heed.memory{limit = 256 << 20}
-return wrong
+if wrong then return wrong end
+local file = place .. "/model.gguf"
+local function check(what, f, ...)
+  local good, done, why = pcall(f, ...)
+  if not good and not tostring(done):find "models.save: " then return what .. tostring(done) end
+  if good and not done and type(why) ~= "string" then return what .. "no message" end
+  return nil, done
+end
+local wrong, done = check("models.save: ", heed.models.save, file, m)
+if wrong or not done then return wrong end
+local bytes, at = read(file), %s
+for i = 1, #at, 2 do
+  local k = at[i] %% math.min(#bytes, 4096) + 1
+  local out = assert(io.open(file, "wb"))
+  out:write(bytes:sub(1, k - 1), string.char(at[i + 1]), bytes:sub(k + 1))
+  out:close()
+  local wrong = check("models.load: ", heed.models.load, file, {mapped = i %% 4 == 1})
+  if wrong then return wrong end
+end
 ]]
 
 
@@ -166,8 +185,11 @@ function directories.run(r, announce)
                                                    or ("%q"):format(text))
   end
   table.sort(parts)
+  local places = {}
+  for i = 1, 16 do places[i] = r:integer(0, i % 2 == 0 and 255 or 1 << 20) end
   local source = LOAD:format(HERE .. name, place .. ".model", size,
-                             "{" .. table.concat(parts, ", ") .. "}")
+                             "{" .. table.concat(parts, ", ") .. "}",
+                             "{" .. table.concat(places, ", ") .. "}")
   announce(source)
   return "directories", source, check.run(source, true) or check.settle(MOST_LEFT)
 end
