@@ -152,8 +152,23 @@ local function new_attention(dim, heads, o, names, given)
 end
 
 
+-- For each part its norms and its scale, false where there is none.
+local function add_fields(self, who, dim, o)
+  local parts = self.cross and 3 or 2
+  for i = 1, 3 do self[FIELDS[i].norm] = i <= parts and block.new_norm(who, dim, o) end
+  local sandwich = self.place == "sandwich"
+  for i = 1, 3 do
+    self[FIELDS[i].out_norm] = i <= parts and sandwich and block.new_norm(who, dim, o)
+  end
+  local first = o.layer_scale ~= nil and options.positive(who, "layer_scale", o.layer_scale)
+  for i = 1, 3 do
+    self[FIELDS[i].scale] = i <= parts and first and parameter.Parameter(heed.ones(dim) * first)
+  end
+end
+
+
 -- Fields in the order of PyTorch's, which draws their first weights in it.
-function Layer:build(who, dim, heads, hidden, o)
+local function build(self, who, dim, heads, hidden, o)
   dim = count(who, "dim", dim)
   hidden = count(who, "hidden", hidden == nil and 4 * dim or hidden)
   self.dim, self.heads, self.hidden = dim, heads, hidden
@@ -169,23 +184,8 @@ function Layer:build(who, dim, heads, hidden, o)
   self.mlp = MLP(dim, hidden, {
     activation = o.activation, bias = mlp_bias, dropout = o.dropout, gated = o.gated,
   })
-  self:add_fields(who, dim, o)
+  add_fields(self, who, dim, o)
   self.dropout = Dropout(o.dropout)
-end
-
-
--- For each part its norms and its scale, false where there is none.
-function Layer:add_fields(who, dim, o)
-  local parts = self.cross and 3 or 2
-  for i = 1, 3 do self[FIELDS[i].norm] = i <= parts and block.new_norm(who, dim, o) end
-  local sandwich = self.place == "sandwich"
-  for i = 1, 3 do
-    self[FIELDS[i].out_norm] = i <= parts and sandwich and block.new_norm(who, dim, o)
-  end
-  local first = o.layer_scale ~= nil and options.positive(who, "layer_scale", o.layer_scale)
-  for i = 1, 3 do
-    self[FIELDS[i].scale] = i <= parts and first and parameter.Parameter(heed.ones(dim) * first)
-  end
 end
 
 
@@ -195,7 +195,7 @@ end
 
 
 -- The addition of part i, which a field names, to the features, and its other results.
-function Layer:branch(i, name, x, ...)
+local function branch(self, i, name, x, ...)
   local who, fields, place = self.__name, FIELDS[i], self.place
   local scale = self[fields.scale]
   if not PLACES[place] then refuse_place(self) end
@@ -211,7 +211,7 @@ end
 
 
 -- The features x with what part i adds, which is y.
-function Layer:joined(i, x, y)
+local function joined(self, i, x, y)
   if self.residual_scale ~= 1 then x = x * field.factor(self, "residual_scale") end
   x = x + y
   if self.place ~= "post" then return x end
@@ -231,13 +231,13 @@ end
 
 
 -- A call of the two parts; whether it is causal unless it says otherwise.
-function Layer:without_context(who, causal, x, given, ...)
+local function without_context(self, who, causal, x, given, ...)
   check_features(who, self, x)
   local o = call.read(who, given, ...)
-  local y, weights = self:branch(1, "attend", x, call.of_self(o, causal))
-  y = self:joined(1, x, y)
-  if self.parallel then return call.results(y + self:branch(2, "mlp", x), o, weights) end
-  return call.results(self:joined(2, y, self:branch(2, "mlp", y)), o, weights)
+  local y, weights = branch(self, 1, "attend", x, call.of_self(o, causal))
+  y = joined(self, 1, x, y)
+  if self.parallel then return call.results(y + branch(self, 2, "mlp", x), o, weights) end
+  return call.results(joined(self, 2, y, branch(self, 2, "mlp", y)), o, weights)
 end
 
 
@@ -276,7 +276,7 @@ block.EncoderLayer = EncoderLayer
 ---@param given? heed.transformer.options
 function EncoderLayer:init(dim, heads, hidden, given)
   hidden, given = hidden_and_options(hidden, given)
-  self:build("nn.EncoderLayer", dim, heads, hidden,
+  build(self, "nn.EncoderLayer", dim, heads, hidden,
              options.read("nn.EncoderLayer", given, block.ENCODER_LAYER))
 end
 
@@ -286,7 +286,7 @@ end
 ---@return heed.Tensor y of the shape of x
 ---@return heed.Tensor? weights (B, heads, T, T), with option weights
 function EncoderLayer:forward(x, given, ...)
-  return self:without_context("nn.EncoderLayer", false, x, given, ...)
+  return without_context(self, "nn.EncoderLayer", false, x, given, ...)
 end
 
 
@@ -317,7 +317,7 @@ function DecoderLayer:init(dim, heads, hidden, given)
   if o.context_dim ~= nil and not o.cross then
     heed.fail("nn.DecoderLayer: option context_dim: there is no context with cross = false")
   end
-  self:build("nn.DecoderLayer", dim, heads, hidden, o)
+  build(self, "nn.DecoderLayer", dim, heads, hidden, o)
 end
 
 
@@ -336,18 +336,18 @@ end
 ---@return heed.Tensor? cross_weights (B, heads, T, S), with option weights
 function DecoderLayer:forward(x, context, given, ...)
   if not self.cross then
-    return self:without_context("nn.DecoderLayer", true, x, context, given, ...)
+    return without_context(self, "nn.DecoderLayer", true, x, context, given, ...)
   end
   check_features("nn.DecoderLayer", self, x)
   local o, weights, cross_weights
   context, o = call.read_context("nn.DecoderLayer", context, given, ...)
   check_cached(self, context, o)
   local y
-  y, weights = self:branch(1, "attend", x, call.of_self(o, true))
-  x = self:joined(1, x, y)
-  y, cross_weights = self:branch(2, "cross", x, context, call.of_context(o))
-  x = self:joined(2, x, y)
-  return call.results(self:joined(3, x, self:branch(3, "mlp", x)), o, weights, cross_weights)
+  y, weights = branch(self, 1, "attend", x, call.of_self(o, true))
+  x = joined(self, 1, x, y)
+  y, cross_weights = branch(self, 2, "cross", x, context, call.of_context(o))
+  x = joined(self, 2, x, y)
+  return call.results(joined(self, 3, x, branch(self, 3, "mlp", x)), o, weights, cross_weights)
 end
 
 

@@ -208,32 +208,8 @@ local function check_memory(o)
 end
 
 
----@param dim integer of the features
----@param heads integer
----@param given? heed.MultiHeadAttention.options
-function MultiHeadAttention:init(dim, heads, given)
-  local o = options.read(SELF, given, OPTIONS, torch_names.multihead)
-  dim, heads = count(SELF, "dim", dim), count(SELF, "heads", heads)
-  read_sizes(dim, heads, o)
-  self.dim, self.context_dim = dim, o.context_dim
-  self.heads, self.kv_heads = heads, o.kv_heads
-  self.head_dim, self.value_dim = o.head_dim, o.value_dim
-  self.dropout = options.probability(SELF, "dropout", o.dropout)
-  self:add_projections(dim, o)
-  check_memory(o)
-  self.query_norm = new_norm(o, heads)
-  self.key_norm = new_norm(o, o.kv_heads)
-  self.norms_all = o.qk_norm_all
-  self.scale, self.softcap = read_number(o, "scale"), read_number(o, "softcap")
-  self.rope, self.position = read_rope(o.rope, o.head_dim), read_position(o)
-  self.position_bias = read_bias(o.position_bias)
-  self.mask = read_value("mask", o.mask, rule.is, "mask")
-  self:add_extras(dim, o)
-end
-
-
 -- PyTorch makes `out` first, whose bias is drawn before it becomes 0.
-function MultiHeadAttention:add_projections(dim, o)
+local function add_projections(self, dim, o)
   local bias, out_bias = {bias = o.bias}, o.out_bias
   if out_bias == nil then out_bias = o.bias end
   local out = Linear(self.heads * o.value_dim, o.out_dim, {bias = out_bias})
@@ -246,7 +222,7 @@ end
 
 
 -- Parts that PyTorch's layer lacks are made last, so that the other parts draw PyTorch's numbers.
-function MultiHeadAttention:add_extras(dim, o)
+local function add_extras(self, dim, o)
   local n = count(SELF, "memory", o.memory, 0)
   self.sink = o.sink and Parameter(heed.zeros(self.heads))
   self.gate = o.gate and Projection(dim, self.heads * o.value_dim)
@@ -258,6 +234,30 @@ function MultiHeadAttention:add_extras(dim, o)
   end
   self.memory_keys = n > 0 and drawn(self.kv_heads, n, o.head_dim)
   self.memory_values = n > 0 and drawn(self.kv_heads, n, o.value_dim)
+end
+
+
+---@param dim integer of the features
+---@param heads integer
+---@param given? heed.MultiHeadAttention.options
+function MultiHeadAttention:init(dim, heads, given)
+  local o = options.read(SELF, given, OPTIONS, torch_names.multihead)
+  dim, heads = count(SELF, "dim", dim), count(SELF, "heads", heads)
+  read_sizes(dim, heads, o)
+  self.dim, self.context_dim = dim, o.context_dim
+  self.heads, self.kv_heads = heads, o.kv_heads
+  self.head_dim, self.value_dim = o.head_dim, o.value_dim
+  self.dropout = options.probability(SELF, "dropout", o.dropout)
+  add_projections(self, dim, o)
+  check_memory(o)
+  self.query_norm = new_norm(o, heads)
+  self.key_norm = new_norm(o, o.kv_heads)
+  self.norms_all = o.qk_norm_all
+  self.scale, self.softcap = read_number(o, "scale"), read_number(o, "softcap")
+  self.rope, self.position = read_rope(o.rope, o.head_dim), read_position(o)
+  self.position_bias = read_bias(o.position_bias)
+  self.mask = read_value("mask", o.mask, rule.is, "mask")
+  add_extras(self, dim, o)
 end
 
 

@@ -69,7 +69,7 @@ local function options_of(who, given, each, i)
 end
 
 
-function Stack:build(who, LayerClass, dim, heads, n, o)
+local function build(self, who, LayerClass, dim, heads, n, o)
   self.dim, self.heads, self.cross = dim, heads, o.cross or false
   local given = joined(o)
   for name in pairs(STACK) do given[name] = nil end
@@ -82,7 +82,7 @@ end
 
 
 -- A layer that is left out would not know what the cache holds.
-function Stack:check_cache(o)
+local function check_cache(self, o)
   if o.cache == nil or not self.training or self.layer_dropout == 0 then return end
   heed.fail("nn.%s: option cache: not with layer_dropout while training; write model:eval()",
             self.__name)
@@ -91,7 +91,7 @@ end
 
 -- A layer's results, or x where the layer is dropped: LayerDrop, Fan et al. 2020. A GPU decides for
 -- itself. A replay can't leave out a layer's gradients and random numbers, as the CPU does.
-function Stack:call(layer, x, ...)
+local function call_layer(self, layer, x, ...)
   local p = self.training and self.layer_dropout or 0
   if p ~= 0 then field.probability(self, "layer_dropout") end
   if p == 0 or not heed.is_tensor(x) then return layer(x, ...) end
@@ -124,11 +124,11 @@ end
 
 
 -- The features after all layers, and with option weights a list for each attention of a layer.
-function Stack:run(x, o, ...)
-  self:check_cache(o)
+local function run(self, x, o, ...)
+  check_cache(self, o)
   local weights, cross_weights = {}, {}
   for i, layer in ipairs(list_of(self)) do
-    x, weights[i], cross_weights[i] = self:call(layer, x, ...)
+    x, weights[i], cross_weights[i] = call_layer(self, layer, x, ...)
   end
   if self.norm then x = part.of("nn." .. self.__name, self, "norm")(x) end
   if self.cross then return call.results(x, o, weights, cross_weights) end
@@ -163,7 +163,7 @@ transformer.Encoder = Encoder
 ---@param layers integer how many layers
 ---@param given? heed.Encoder.options
 function Encoder:init(dim, heads, layers, given)
-  self:build("nn.Encoder", block.EncoderLayer, dim, heads, layers,
+  build(self, "nn.Encoder", block.EncoderLayer, dim, heads, layers,
              options.read("nn.Encoder", given, ENCODER))
 end
 
@@ -175,7 +175,7 @@ end
 ---dropped
 function Encoder:forward(x, given, ...)
   local o = call.read("nn.Encoder", given, ...)
-  return self:run(x, o, o)
+  return run(self, x, o, o)
 end
 
 
@@ -194,7 +194,7 @@ transformer.Decoder = Decoder
 ---@param given? heed.Encoder.options also `cross = false` for no attention to a context, and
 ---`context_dim`
 function Decoder:init(dim, heads, layers, given)
-  self:build("nn.Decoder", block.DecoderLayer, dim, heads, layers,
+  build(self, "nn.Decoder", block.DecoderLayer, dim, heads, layers,
              options.read("nn.Decoder", given, DECODER))
 end
 
@@ -210,10 +210,10 @@ function Decoder:forward(x, context, given, ...)
   local o
   if not self.cross then
     o = call.read("nn.Decoder", context, given, ...)
-    return self:run(x, o, o)
+    return run(self, x, o, o)
   end
   context, o = call.read_context("nn.Decoder", context, given, ...)
-  return self:run(x, o, context, o)
+  return run(self, x, o, context, o)
 end
 
 
