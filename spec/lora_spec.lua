@@ -227,6 +227,7 @@ describe("nn.lora", function()
                    message_of(adapters.load_state, adapters, adapters:state(), {}, 1))
     local layer = model.layers[1].attend.query
     local adapter = layer.adapter
+    assert.equal("Adapter(rank = 2)", tostring(adapter):match("^[^\n]*%)"))
     assert.matches("nn.lora: an nn.Linear and an adapter expected, got Linear and 5",
                    message_of(layer.init, layer, nn.Linear(2, 2), 5))
     assert.matches("nn.Adapter: at most 1 argument expected", message_of(adapter, x, x))
