@@ -305,7 +305,7 @@ static void vnni_piece (void *arg, int64_t first, int64_t end) {
     const uint8_t *from = (const uint8_t *)p->w + n * p->w_row;
     vnni_pack(w, p->decode, from, p->w_row, p->type, p->k, columns);
     for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += SUM_STOPS)
-      vnni_columns(w, v->x + m * v->spans, v->spans, smaller(p->m - m, SUM_STOPS), p->decode->least,
+      vnni_columns(w, v->x + m * v->spans, p->k, smaller(p->m - m, SUM_STOPS), p->decode->least,
                    p->y + m * p->y_row + n, p->y_row, p->bias != NULL ? p->bias + n : NULL,
                    columns);
   }

@@ -46,36 +46,51 @@ static inline int64_t vnni_spans (int64_t k) { return (k + SPAN - 1) / SPAN; }
 /* The group that stands in a lane of a span's numbers. */
 INLINED int group_of_lane (int lane) { return 4 * (lane % 4) + lane / 4; }
 
-/* A row of k elements. */
-static void vnni_round (vnni_span *to, const float *x, int64_t k) {
-  for (int64_t at = 0; at < k; at += SPAN, to++) {
-    float scale[SPAN / ROUND_GROUP] = {0}, sum[SPAN_GROUPS] = {0};
-    memset(to->q, 0, sizeof to->q);
-    round_row(&(rounded){scale, sum, to->q}, x + at, 0, smaller(k - at, SPAN));
-    for (int lane = 0; lane < SPAN_GROUPS; lane++) {
-      const int g = group_of_lane(lane);
-      int32_t all = 0;
-      for (int i = 0; i < DECODE_GROUP; i++) all += to->q[g * DECODE_GROUP + i];
-      to->scale[lane] = scale[g / 2];
-      to->sum[lane] = sum[g];
-      to->offset[lane] = -128 * all;
-    }
-  }
-}
-
-
-/* A span of w, the end of a row filled with zeros. */
-INLINED void vnni_decode (const decoder *d, const uint8_t *w, int64_t left, span *s) {
-  if (left < SPAN) memset(s, 0, sizeof *s);
-  d->decode(w, (int)smaller(left, SPAN), s);
-}
-
-
 /* In each 128 bits the sums of a, of b, of c and of d there. */
 INLINED __m512i sums_of_four (__m512i a, __m512i b, __m512i c, __m512i d) {
   const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
   const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
   return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+}
+
+
+/* A group of ROUND_GROUP elements, as round_row rounds it; its scale. */
+INLINED float vnni_round_group (const float *x, int8_t *q) {
+  const __m512 v[2] = {_mm512_loadu_ps(x), _mm512_loadu_ps(x + 16)};
+  const __m512i sizes = _mm512_max_epi32(_mm512_castps_si512(_mm512_abs_ps(v[0])),
+                                         _mm512_castps_si512(_mm512_abs_ps(v[1])));
+  const float most = as_float((uint32_t)_mm512_reduce_max_epi32(sizes));
+  if (!(most <= FLT_MAX)) return (float)NAN;
+  if (most < 128 * FLT_MIN) return 0;
+  UNROLL for (int i = 0; i < 2; i++) {
+    const __m512 y = _mm512_mul_ps(v[i], _mm512_set1_ps(127 / most));
+    const __m512 half = _mm512_or_ps(_mm512_and_ps(y, _mm512_set1_ps(-0.0f)), _mm512_set1_ps(0.5f));
+    _mm_storeu_si128((__m128i *)(void *)(q + 16 * i),
+                     _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(_mm512_add_ps(y, half))));
+  }
+  return most / 127;
+}
+
+
+/* A row of k elements. */
+VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k) {
+  const __m512i lanes = _mm512_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6, 1, 3, 5, 7, 1, 3, 5, 7);
+  for (; k > 0; k -= SPAN, x += SPAN, to++) {
+    float scale[16] = {0};
+    __m512i dots[SPAN_VECTORS];
+    memset(to->q, 0, sizeof to->q);
+    for (int g = 0; g < smaller(k, SPAN) / ROUND_GROUP; g++)
+      scale[g] = vnni_round_group(x + g * ROUND_GROUP, to->q + g * ROUND_GROUP);
+    UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
+      dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1),
+                                    _mm512_load_si512(to->q + 64 * i));
+    const __m512i sums = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
+    const __m512 each = _mm512_permutexvar_ps(lanes, _mm512_loadu_ps(scale));
+    _mm512_store_ps(to->scale, each);
+    _mm512_store_ps(to->sum, _mm512_mul_ps(each, _mm512_cvtepi32_ps(sums)));
+    _mm512_store_si512(to->offset, _mm512_sub_epi32(_mm512_setzero_si512(),
+                                                    _mm512_slli_epi32(sums, 7)));
+  }
 }
 
 
@@ -145,39 +160,85 @@ static const vnni_row vnni_rows[HEED_ALL_TYPES] = {
 };
 
 
+/* A span of w, the end of a row filled with zeros. */
+INLINED void vnni_decode (const decoder *d, const uint8_t *w, int64_t left, span *s) {
+  if (left < SPAN) memset(s, 0, sizeof *s);
+  d->decode(w, (int)smaller(left, SPAN), s);
+}
+
+
+/* Sixteen vectors of 16 numbers, transposed. */
+INLINED void vnni_transpose (__m512i v[16]) {
+  __m512i four[4][4];              /* [k][m]: columns m, 4 + m, 8 + m, 12 + m of rows 4 k … */
+  UNROLL for (int k = 0; k < 4; k++) {
+    const __m512i *r = v + 4 * k;
+    const __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpackhi_epi32(r[0], r[1]);
+    const __m512i c = _mm512_unpacklo_epi32(r[2], r[3]), d = _mm512_unpackhi_epi32(r[2], r[3]);
+    four[k][0] = _mm512_unpacklo_epi64(a, c);
+    four[k][1] = _mm512_unpackhi_epi64(a, c);
+    four[k][2] = _mm512_unpacklo_epi64(b, d);
+    four[k][3] = _mm512_unpackhi_epi64(b, d);
+  }
+  UNROLL for (int m = 0; m < 4; m++) {
+    const __m512i a = _mm512_shuffle_i32x4(four[0][m], four[1][m], 0x44);
+    const __m512i b = _mm512_shuffle_i32x4(four[0][m], four[1][m], 0xee);
+    const __m512i c = _mm512_shuffle_i32x4(four[2][m], four[3][m], 0x44);
+    const __m512i d = _mm512_shuffle_i32x4(four[2][m], four[3][m], 0xee);
+    v[m] = _mm512_shuffle_i32x4(a, c, 0x88);
+    v[4 + m] = _mm512_shuffle_i32x4(a, c, 0xdd);
+    v[8 + m] = _mm512_shuffle_i32x4(b, d, 0x88);
+    v[12 + m] = _mm512_shuffle_i32x4(b, d, 0xdd);
+  }
+}
+
+
+/* Numbers of groups of sixteen spans, to lines of lanes. */
+INLINED void vnni_pack_numbers (float (*to)[VNNI_COLUMNS], const float *from) {
+  const int64_t step = sizeof(span) / sizeof(float);
+  __m512i v[16];
+  UNROLL for (int c = 0; c < 16; c++) v[c] = _mm512_loadu_si512(from + c * step);
+  vnni_transpose(v);
+  UNROLL for (int lane = 0; lane < SPAN_GROUPS; lane++)
+    _mm512_store_si512(to[lane], v[group_of_lane(lane)]);
+}
+
+
 /* Interleaves rows of w, of k elements each; those beyond 'rows' are zeros. */
 static void vnni_pack (vnni_panel *to, const decoder *d, const uint8_t *w, int64_t w_row,
                        heed_type type, int64_t k, int64_t rows) {
   const int64_t bytes = scalar_bytes(type, SPAN);
-  span s;
+  span s[16];
   for (; k > 0; k -= SPAN, w += bytes, to++)
-    for (int c = 0; c < VNNI_COLUMNS; c++) {
-      if (c < rows) vnni_decode(d, w + c * w_row, k, &s);
-      else memset(&s, 0, sizeof s);
-      for (int lane = 0; lane < SPAN_GROUPS; lane++) {
-        const int g = group_of_lane(lane);
-        for (int i = 0; i < DECODE_GROUP / 4; i++) {
-          const uint32_t four = bits_at((const uint8_t *)s.q + g * DECODE_GROUP + 4 * i)
-                                ^ UINT32_C(0x80808080);
-          memcpy(to->q[lane][i][c], &four, sizeof four);
-        }
-        to->scale[lane][c] = s.scale[g];
-        to->least[lane][c] = s.least[g];
+    for (int c = 0; c < VNNI_COLUMNS; c += 16) {
+      for (int i = 0; i < 16; i++)
+        if (c + i < rows) vnni_decode(d, w + (c + i) * w_row, k, s + i);
+        else memset(s + i, 0, sizeof *s);
+      for (int i = 0; i < SPAN_VECTORS; i++) {
+        __m512i v[16];
+        UNROLL for (int r = 0; r < 16; r++)
+          v[r] = _mm512_xor_si512(_mm512_loadu_si512(s[r].q + 64 * i),
+                                  _mm512_set1_epi8((char)0x80));
+        vnni_transpose(v);
+        UNROLL for (int j = 0; j < 16; j++)
+          _mm512_store_si512(to->q[j / 4 * 4 + i][j % 4][c], v[j]);
       }
+      vnni_pack_numbers((float (*)[VNNI_COLUMNS])&to->scale[0][c], s->scale);
+      if (d->least) vnni_pack_numbers((float (*)[VNNI_COLUMNS])&to->least[0][c], s->least);
     }
 }
 
 
 typedef __m512 vnni_sums[VNNI_ROWS][VNNI_VECTORS][SPAN_GROUPS];
 
-/* A lane of all spans, for some rows of x and all columns. */
-VNNI INLINED void vnni_lane (const vnni_panel *w, const vnni_span *x, int64_t spans, int lane,
+/* A lane of all spans that have its group, for some rows of x, of k elements, and all columns. */
+VNNI INLINED void vnni_lane (const vnni_panel *w, const vnni_span *x, int64_t k, int lane,
                              bool has_least, const int rows, vnni_sums *to) {
   const int group = group_of_lane(lane) * DECODE_GROUP;
+  const int64_t spans = vnni_spans(k), end = spans - (k - (spans - 1) * SPAN <= group);
   __m512 sum[VNNI_ROWS][VNNI_VECTORS];
   UNROLL for (int r = 0; r < rows; r++)
     UNROLL for (int v = 0; v < VNNI_VECTORS; v++) sum[r][v] = _mm512_setzero_ps();
-  for (int64_t i = 0; i < spans; i++, w++, x++) {
+  for (int64_t i = 0; i < end; i++, w++, x++) {
     __m512i all[VNNI_ROWS][VNNI_VECTORS];
     UNROLL for (int r = 0; r < rows; r++)
       UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
@@ -208,12 +269,12 @@ VNNI INLINED void vnni_lane (const vnni_panel *w, const vnni_span *x, int64_t sp
 
 
 /* Some rows of y, and those columns of the panel that there are. */
-VNNI INLINED void vnni_tile (const vnni_panel *w, const vnni_span *x, int64_t spans, bool has_least,
+VNNI INLINED void vnni_tile (const vnni_panel *w, const vnni_span *x, int64_t k, bool has_least,
                              const int rows, float *y, int64_t y_row, const float *bias,
                              int64_t columns) {
   vnni_sums all;
   for (int lane = 0; lane < SPAN_GROUPS; lane++)
-    vnni_lane(w, x, spans, lane, has_least, rows, &all);
+    vnni_lane(w, x, k, lane, has_least, rows, &all);
   for (int v = 0; v < VNNI_VECTORS && columns > 16 * v; v++) {
     const int64_t n = smaller(columns - 16 * v, 16);
     const __mmask16 some = (__mmask16)((1u << n) - 1);
@@ -229,14 +290,15 @@ VNNI INLINED void vnni_tile (const vnni_panel *w, const vnni_span *x, int64_t sp
 
 
 /* Columns of a panel, of m rows of y. */
-VNNI static void vnni_columns (const vnni_panel *w, const vnni_span *x, int64_t spans, int64_t m,
+VNNI static void vnni_columns (const vnni_panel *w, const vnni_span *x, int64_t k, int64_t m,
                                bool has_least, float *y, int64_t y_row, const float *bias,
                                int64_t columns) {
+  const int64_t spans = vnni_spans(k);
   int64_t r = 0;
   for (; r + VNNI_ROWS <= m; r += VNNI_ROWS)
-    vnni_tile(w, x + r * spans, spans, has_least, VNNI_ROWS, y + r * y_row, y_row, bias, columns);
+    vnni_tile(w, x + r * spans, k, has_least, VNNI_ROWS, y + r * y_row, y_row, bias, columns);
   for (; r < m; r++)
-    vnni_tile(w, x + r * spans, spans, has_least, 1, y + r * y_row, y_row, bias, columns);
+    vnni_tile(w, x + r * spans, k, has_least, 1, y + r * y_row, y_row, bias, columns);
 }
 
 #endif
