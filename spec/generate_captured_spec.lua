@@ -103,8 +103,14 @@ describe("generation with option capture", function()
     assert.matches("got nil as option cache", message(heed.generate, m, PROMPT,
                                                           {capture = true}))
     assert.matches("a boolean expected", message(heed.generate, m, PROMPT, {capture = 1}))
-    m.body.layers[1].attend:on_weights(function() end)
-    assert.matches("nothing can be called with weights",
-                   message(heed.generate, m, PROMPT, with({capture = true}, {})))
+    local function why() return message(heed.generate, m, PROMPT, with({capture = true}, {})) end
+    local attend = m.body.layers[1].attend
+    attend:on_weights(function() end)
+    assert.matches("calls no callback of weights: of 'body.layers.1.attend'", why(), 1, true)
+    attend:on_weights(nil)
+    local hook = m.head:register_forward_hook(function() end)
+    assert.matches("calls no hook: of 'head'", why(), 1, true)
+    hook:remove()
+    assert.equal(9, #heed.generate(m, PROMPT, with({}, {})))
   end)
 end)

@@ -8,6 +8,7 @@ local Cache = require "heed.nn.cache"
 local capture = require "heed.capture"
 local core = require "heed.core"
 local heed = require "heed"
+local hooks = require "heed.nn.hooks"
 local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local options = require "heed.internal.options"
@@ -103,10 +104,15 @@ local function least_length(list)
 end
 
 
--- Callbacks of weights would be called in the first step alone.
-local function check_watched(model)
-  if not is_watched(model) then return end
-  fail("generate: option capture replays a step, in which nothing can be called with weights")
+-- Refuses a model whose hooks, or callbacks of weights, would be called in the first steps alone.
+local function check_replayed(model)
+  if not Module.is(model) then return end
+  for name, module in model:named_modules() do
+    local what = module:weights_callback() and "callback of weights" or hooks.any(module) and "hook"
+    if what then
+      fail("generate: option capture replays a step, which calls no %s: of '%s'", what, name)
+    end
+  end
 end
 
 
@@ -117,7 +123,7 @@ end
 ---@return heed.generate.Stepper
 function Stepper.new(model, prompt, o, copies)
   local lengths = lengths_of(prompt.rows)
-  if o.capture then check_watched(model) end
+  if o.capture then check_replayed(model) end
   local function repeated(t) return t and (copies == 1 and t or t:repeat_interleave(copies, 1)) end
   return setmetatable({
     model = model, prompt = prompt, cache = cache_of(o.cache), rows = false,
