@@ -22,7 +22,7 @@ typedef struct loaded {
 } loaded;
 
 enum {
-#define BLOCK(NAME, name, elements, bytes, ...) BYTES_##name = bytes, ELEMENTS_##name = elements,
+#define BLOCK(NAME, name, elements, bytes, ...) BYTES_##name = bytes,
 #include "base/blocks.def"
 };
 
