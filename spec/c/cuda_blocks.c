@@ -70,7 +70,8 @@ static void product (both *b, heed_type type, blocks_op op, const int64_t size[3
   work of;
   work_blocks(&of, op, y, x, w, bias);
   same(b, describe(scalar_names[type], &of), &of, TOLERANCE);
-  if (!went(b, "few rows beside blocks") == (!back && m <= 8)) {
+  const bool few = !back && m <= 8, ran = b->gpu->way != NULL || getenv("HEED_SOME") == NULL;
+  if (ran && went(b, "few rows beside blocks") != few) {
     printf("%s: %lld rows were not multiplied so\n", scalar_names[type], (long long)m);
     b->failed++;
   }
