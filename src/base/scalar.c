@@ -23,7 +23,7 @@ const scalar_block scalar_blocks[HEED_ALL_TYPES] = {
   {1, 1, true}, {1, 1, true}, {1, 8, true}, {1, 2, true}, {1, 2, true}, {1, 4, true}, {1, 8, true},
 #define WRITTEN(name) true
 #define READ(name) false
-#define BLOCK(NAME, name, elements, bytes, least, use) \
+#define BLOCK(NAME, name, elements, bytes, least, group, use) \
   [HEED_##NAME] = {elements, bytes, use(name)},
 #include "base/blocks.def"
 };

@@ -8,12 +8,14 @@
 
 #define BATCH ((size_t)1 << 19)        /* bytes between two reports */
 #define HANDLES 256                    /* of a tensor beside its data, roughly: handle, node … */
+#define STEP_PART 4                    /* steps pay for a part of the bytes: Lua would run a cycle
+                                          for as many as its own heap has, a few large tensors */
 
 /*
 ** Live bytes may grow so far between full collections. Where these are cheap, as Lua's own heap is
 ** small, they grow by few tensors: what a loop drops and takes again stays in the CPU's caches.
 */
-#define SLACK ((size_t)24 << 20)
+#define SLACK ((size_t)48 << 20)
 #define NEAR_SLACK ((size_t)8 << 20)
 #define FEW_TENSORS 5
 #define SMALL_HEAP 1024                /* KiB; a full collection takes about 0.1 ms */
@@ -65,7 +67,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
   b->debt = 0;
   b->collecting = true;                            /* finalisers may allocate: they come here */
   if (urgent || heed_memory_now(b->cx).live + bytes > b->soft_limit) collect(b, L, bytes);
-  else step(L, debt);
+  else step(L, debt / STEP_PART);
   b->collecting = false;
   if (b->capturing) heed_capture_pause(b->cx, false);
   b->L = was;

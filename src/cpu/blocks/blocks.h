@@ -274,6 +274,7 @@ static void rounded_piece (void *arg, int64_t first, int64_t end) {
 
 typedef struct vnni_product {
   block_product *p;
+  const vnni_type *type;
   vnni_span *x;
   int64_t spans;                   /* of a row */
 } vnni_product;
@@ -282,7 +283,8 @@ typedef struct vnni_product {
 static void vnni_round_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   for (int64_t m = first; m < end; m++)
-    vnni_round(v->x + m * v->spans, v->p->x + m * v->p->x_row, v->p->k);
+    vnni_round(v->x + m * v->spans, v->p->x + m * v->p->x_row, v->p->k, v->type->zero,
+               v->type->group);
 }
 
 
@@ -290,8 +292,8 @@ static void vnni_row_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   const block_product *p = v->p;
   for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k * p->m); n++)
-    vnni_rows[p->type]((const uint8_t *)p->w + n * p->w_row, v->x, p->k, p->m, p->y + n, p->y_row,
-                       p->bias != NULL ? p->bias[n] : 0);
+    v->type->products((const uint8_t *)p->w + n * p->w_row, v->x, p->k, p->m, p->y + n, p->y_row,
+                      p->bias != NULL ? p->bias[n] : 0);
 }
 
 
@@ -303,11 +305,13 @@ static void vnni_piece (void *arg, int64_t first, int64_t end) {
   for (int64_t n = first; w != NULL && n < end && !cpu_stopped(p->self); n += VNNI_COLUMNS) {
     const int64_t columns = smaller(end - n, VNNI_COLUMNS);
     const uint8_t *from = (const uint8_t *)p->w + n * p->w_row;
-    vnni_pack(w, p->decode, from, p->w_row, p->type, p->k, columns);
-    for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += SUM_STOPS)
-      vnni_columns(w, v->x + m * v->spans, p->k, smaller(p->m - m, SUM_STOPS), p->decode->least,
-                   p->y + m * p->y_row + n, p->y_row, p->bias != NULL ? p->bias + n : NULL,
-                   columns);
+    vnni_pack(w, v->type, from, p->w_row, p->w_span, p->k, columns);
+    int64_t now;                                   /* rows; fewer than VNNI_ROWS are never left */
+    for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += now) {
+      now = p->m - m < 2 * SUM_STOPS ? p->m - m : SUM_STOPS;
+      vnni_columns(v->type, w, v->x + m * v->spans, p->k, now, p->y + m * p->y_row + n, p->y_row,
+                   p->bias != NULL ? p->bias + n : NULL, columns);
+    }
   }
   cpu_scratch_free(scratch);
 }
@@ -318,7 +322,7 @@ static const char *vnni_run (block_product *p) {
   void *scratch;
   vnni_span *x = aligned_scratch(p, (size_t)(p->m * spans) * sizeof *x, &scratch);
   if (x == NULL) return cpu_no_memory;
-  vnni_product v = {p, x, spans};
+  vnni_product v = {p, &vnni_types[p->type], x, spans};
   pool_run(p->self->pool, p->m, 16384 / p->k + 1, vnni_round_piece, &v);
   if (p->m < VNNI_MANY)
     pool_run(p->self->pool, p->n, 65536 / (p->k * p->m) + 1, vnni_row_piece, &v);

@@ -243,7 +243,7 @@ INLINED void load_span (const heed_type type, const uint8_t *at, int n, loaded *
   }
 }
 
-/* What load_span adds to a quant, so that it is not negative: 0, or a power of 2 up to 128. */
+/* What load_span adds to a quant, so that it is not negative: at most 128. */
 enum {
   ZERO_q8_0 = 128, ZERO_q4_0 = 8, ZERO_q4_1 = 0, ZERO_q5_0 = 16, ZERO_q5_1 = 0, ZERO_q2_k = 128,
   ZERO_q3_k = 128, ZERO_q4_k = 0, ZERO_q5_k = 0, ZERO_q6_k = 32

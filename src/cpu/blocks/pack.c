@@ -227,7 +227,7 @@ const char *cpu_pack (cpu *self, const work *w) {
   static void (*const packs[HEED_ALL_TYPES]) (const float *, uint8_t *) = {
 #define WRITTEN(name) pack_##name
 #define READ(name) NULL
-#define BLOCK(NAME, name, elements, bytes, least, use) [HEED_##NAME] = use(name),
+#define BLOCK(NAME, name, elements, bytes, least, group, use) [HEED_##NAME] = use(name),
 #include "base/blocks.def"
   };
   const view *to = &w->out[0];

@@ -3,10 +3,10 @@
 ** dot products of four bytes (VNNI). One row of x goes along k; of several rows each lane is a row
 ** of w, thirty-two of which lie interleaved.
 **
-** Either way an element of y is added up in one order: in SPAN elements group g of DECODE_GROUP
-** stands in lane 4 (g % 4) + g / 4, which is where sums of four vectors of dot products come out; a
-** lane adds up its groups of all spans, and block_sum the lanes. A quant of w, plus 128, is
-** unsigned, as the instruction wants it; 'offset' is what that adds to a group, and is taken off.
+** Either way an element of y is added up in one order: lane i of four has elements 64 i … of each
+** span, group by group of elements that share a scale, and four_sum adds up the lanes. A quant of w
+** is unsigned, as the instruction wants it, by loaded_zero of its type; 'offset' is what that adds
+** to a group, and is taken off.
 */
 
 #ifndef vnni_h
@@ -19,22 +19,26 @@
 #define HAS_VNNI 1
 #define VNNI __attribute__((target("avx512vnni")))
 #define VNNI_ROWS 4                /* of x, whose sums stay in registers */
+#define VNNI_MANY VNNI_ROWS        /* rows of x for which w is interleaved */
 #define VNNI_VECTORS 2             /* of columns of y */
 #define VNNI_COLUMNS (16 * VNNI_VECTORS)   /* rows of w that are interleaved */
-#define VNNI_MANY 12               /* rows of x for which w is interleaved */
+#define VNNI_LANES SPAN_VECTORS
+#define LANE (SPAN / VNNI_LANES)   /* elements of a span in a lane */
 
-#define VNNI_SHIFT(zero) (__builtin_ctz(128) - __builtin_ctz(zero))     /* 128 >> shift is zero */
-
-/* SPAN elements of a row of x, the end of a row filled with zeros; numbers of groups by lanes. */
+/*
+** SPAN elements of a row of x, the end of a row filled with zeros. The numbers of sixteen elements
+** stand as in 'loaded': those at 16 (4 i + j) in lane 4 j + i; where the groups of w have 32, the
+** number of both halves stands in the lane of either.
+*/
 typedef struct vnni_span {
   int8_t q[SPAN];
   float scale[SPAN_GROUPS], sum[SPAN_GROUPS];      /* sum: of its elements' values */
-  int32_t offset[SPAN_GROUPS];                     /* -128 times the sum of its quants */
+  int32_t offset[SPAN_GROUPS];     /* what the sum of products is less than with quants as loaded */
 } vnni_span;
 
-/* SPAN elements of these rows of w: of each lane quants plus 128, four of each row together. */
+/* SPAN elements of these rows of w, as loaded: of each four elements of each row together. */
 typedef struct vnni_panel {
-  uint8_t q[SPAN_GROUPS][DECODE_GROUP / 4][VNNI_COLUMNS][4];
+  uint8_t q[VNNI_LANES][LANE / 4][VNNI_COLUMNS][4];
   float scale[SPAN_GROUPS][VNNI_COLUMNS], least[SPAN_GROUPS][VNNI_COLUMNS];
 } vnni_panel;
 
@@ -43,14 +47,21 @@ static inline bool has_vnni (void) { return __builtin_cpu_supports("avx512vnni")
 
 static inline int64_t vnni_spans (int64_t k) { return (k + SPAN - 1) / SPAN; }
 
-/* The group that stands in a lane of a span's numbers. */
-INLINED int group_of_lane (int lane) { return 4 * (lane % 4) + lane / 4; }
-
 /* In each 128 bits the sums of a, of b, of c and of d there. */
 INLINED __m512i sums_of_four (__m512i a, __m512i b, __m512i c, __m512i d) {
   const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
   const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
   return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+}
+
+/* The sums of both halves of groups of 32, in the lanes of either. */
+INLINED __m512i sums_of_halves (__m512i x) {
+  return _mm512_add_epi32(x, _mm512_shuffle_i32x4(x, x, 0xb1));
+}
+
+INLINED float four_sum (__m128 v) {
+  const __m128 two = _mm_add_ps(v, _mm_movehl_ps(v, v));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
 
@@ -72,8 +83,8 @@ INLINED float vnni_round_group (const float *x, int8_t *q) {
 }
 
 
-/* A row of k elements. */
-VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k) {
+/* A row of k elements, to be multiplied by rows of w whose quants and groups are these. */
+VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k, int zero, int group) {
   const __m512i lanes = _mm512_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6, 1, 3, 5, 7, 1, 3, 5, 7);
   for (; k > 0; k -= SPAN, x += SPAN, to++) {
     float scale[16] = {0};
@@ -84,87 +95,127 @@ VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k) {
     UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
       dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1),
                                     _mm512_load_si512(to->q + 64 * i));
-    const __m512i sums = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
+    __m512i sums = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
+    if (group == ROUND_GROUP) sums = sums_of_halves(sums);
     const __m512 each = _mm512_permutexvar_ps(lanes, _mm512_loadu_ps(scale));
     _mm512_store_ps(to->scale, each);
     _mm512_store_ps(to->sum, _mm512_mul_ps(each, _mm512_cvtepi32_ps(sums)));
-    _mm512_store_si512(to->offset, _mm512_sub_epi32(_mm512_setzero_si512(),
-                                                    _mm512_slli_epi32(sums, 7)));
+    _mm512_store_si512(to->offset, _mm512_mullo_epi32(sums, _mm512_set1_epi32(-zero)));
   }
 }
 
 
+/* Adds products of numbers of groups to the four lanes, those of each group behind the one before. */
+INLINED __m128 add_groups (__m128 sum, __m512 a, __m512 b, __m512 c, __m512 d, bool has_least,
+                           const int group) {
+  UNROLL for (int j = 0; j < 4; j += group / DECODE_GROUP) {
+    sum = _mm_fmadd_ps(_mm512_extractf32x4_ps(a, j), _mm512_extractf32x4_ps(b, j), sum);
+    if (has_least)
+      sum = _mm_fmadd_ps(_mm512_extractf32x4_ps(c, j), _mm512_extractf32x4_ps(d, j), sum);
+  }
+  return sum;
+}
+
+
 /* The sums of 'rows' rows of x and the first n blocks of a span of w. */
-VNNI INLINED void vnni_step (const heed_type type, bool has_least, const uint8_t *w, int n,
-                             const vnni_span *x, int64_t spans, const int rows, __m512 *sum) {
+VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int group,
+                             const uint8_t *w, int n, const vnni_span *x, int64_t spans,
+                             const int rows, __m128 *sum) {
   loaded s;
   load_span(type, w, n, &s);
   UNROLL for (int r = 0; r < rows; r++) {
     const vnni_span *each = x + r * spans;
-    __m512i dots[SPAN_VECTORS], offset = _mm512_load_si512(each->offset);
+    __m512i dots[SPAN_VECTORS];
     UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
       dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), s.q[i],
                                     _mm512_load_si512(each->q + 64 * i));
     __m512i all = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
-    if (loaded_zero(type) > 0)
-      all = _mm512_add_epi32(all, _mm512_srai_epi32(offset, VNNI_SHIFT(loaded_zero(type))));
-    sum[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(all),
-                             _mm512_mul_ps(s.scale, _mm512_load_ps(each->scale)), sum[r]);
-    if (has_least) sum[r] = _mm512_fmadd_ps(s.least, _mm512_load_ps(each->sum), sum[r]);
+    if (group == ROUND_GROUP) all = sums_of_halves(all);
+    if (loaded_zero(type) > 0) all = _mm512_add_epi32(all, _mm512_load_si512(each->offset));
+    sum[r] = add_groups(sum[r], _mm512_cvtepi32_ps(all),
+                        _mm512_mul_ps(s.scale, _mm512_load_ps(each->scale)), s.least,
+                        _mm512_load_ps(each->sum), has_least, group);
   }
 }
 
 
 /* The products of a row of w, of k elements, with some rows of x, at intervals of y_row in y. */
 VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int bytes,
-                             bool has_least, const uint8_t *w, const vnni_span *x, int64_t k,
-                             const int rows, float *y, int64_t y_row, float bias) {
+                             bool has_least, const int group, const uint8_t *w, const vnni_span *x,
+                             int64_t k, const int rows, float *y, int64_t y_row, float bias) {
   const int64_t spans = vnni_spans(k);
-  __m512 sum[VNNI_ROWS];
-  UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm512_setzero_ps();
+  __m128 sum[VNNI_MANY - 1];
+  UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm_setzero_ps();
   for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x++) {
     UNROLL for (int i = 0; i < SPAN / elements * bytes; i += 64)
       __builtin_prefetch(w + BLOCKS_AHEAD + i);
-    vnni_step(type, has_least, w, SPAN / elements, x, spans, rows, sum);
+    vnni_step(type, has_least, group, w, SPAN / elements, x, spans, rows, sum);
   }
-  if (k > 0) vnni_step(type, has_least, w, (int)k / elements, x, spans, rows, sum);
-  UNROLL for (int r = 0; r < rows; r++) y[r * y_row] = block_sum((block_lanes)sum[r]) + bias;
+  if (k > 0) vnni_step(type, has_least, group, w, (int)k / elements, x, spans, rows, sum);
+  UNROLL for (int r = 0; r < rows; r++) y[r * y_row] = four_sum(sum[r]) + bias;
 }
 
 
-/* The same with m rows. */
+/* The same with m rows, fewer than VNNI_MANY. */
 VNNI INLINED void vnni_products (const heed_type type, const int elements, const int bytes,
-                                 bool has_least, const uint8_t *w, const vnni_span *x, int64_t k,
-                                 int64_t m, float *y, int64_t y_row, float bias) {
-  const int64_t spans = vnni_spans(k);
-  for (; m >= VNNI_ROWS; m -= VNNI_ROWS, x += VNNI_ROWS * spans, y += VNNI_ROWS * y_row)
-    vnni_dots(type, elements, bytes, has_least, w, x, k, VNNI_ROWS, y, y_row, bias);
-  for (; m > 0; m--, x += spans, y += y_row)
-    vnni_dots(type, elements, bytes, has_least, w, x, k, 1, y, y_row, bias);
+                                 bool has_least, const int group, const uint8_t *w,
+                                 const vnni_span *x, int64_t k, int64_t m, float *y, int64_t y_row,
+                                 float bias) {
+  if (m == 1)
+    vnni_dots(type, elements, bytes, has_least, group, w, x, k, 1, y, y_row, bias);
+  else if (m == 2)
+    vnni_dots(type, elements, bytes, has_least, group, w, x, k, 2, y, y_row, bias);
+  else vnni_dots(type, elements, bytes, has_least, group, w, x, k, 3, y, y_row, bias);
 }
 
 
-typedef void (*vnni_row) (const uint8_t *w, const vnni_span *x, int64_t k, int64_t m, float *y,
-                          int64_t y_row, float bias);
+/* A span of sixteen rows of w, which is in registers row by row and now lies there by its lanes. */
+typedef struct vnni_rows_of_span {
+  __m512i q[VNNI_LANES][16];
+  __m512i scale[16], least[16];
+} vnni_rows_of_span;
 
-#define BLOCK(NAME, name, elements, bytes, least, ...) \
-  VNNI static void vnni_row_##name (const uint8_t *w, const vnni_span *x, int64_t k, int64_t m, \
-                                    float *y, int64_t y_row, float bias) { \
-    vnni_products(HEED_##NAME, elements, bytes, least, w, x, k, m, y, y_row, bias); \
+/* So many of the rows, the others zeros. */
+INLINED void vnni_load_rows (const heed_type type, const int elements, bool has_least,
+                             const uint8_t *w, int64_t w_row, int n, int64_t rows,
+                             vnni_rows_of_span *to) {
+  for (int r = 0; r < 16; r++, w += w_row) {
+    loaded s = {.scale = _mm512_setzero_ps(), .least = _mm512_setzero_ps()};
+    UNROLL for (int i = 0; i < SPAN_VECTORS; i++) s.q[i] = _mm512_setzero_si512();
+    if (r < rows && n == SPAN / elements) load_span(type, w, SPAN / elements, &s);
+    else if (r < rows) load_span(type, w, n, &s);
+    UNROLL for (int i = 0; i < VNNI_LANES; i++) to->q[i][r] = s.q[i];
+    to->scale[r] = _mm512_castps_si512(s.scale);
+    if (has_least) to->least[r] = _mm512_castps_si512(s.least);
+  }
+}
+
+
+/* What depends on the type, of which compilers make code for each. */
+typedef struct vnni_type {
+  void (*products) (const uint8_t *w, const vnni_span *x, int64_t k, int64_t m, float *y,
+                    int64_t y_row, float bias);
+  void (*load_rows) (const uint8_t *w, int64_t w_row, int n, int64_t rows, vnni_rows_of_span *to);
+  int elements, zero, group;
+  bool least;
+} vnni_type;
+
+#define BLOCK(NAME, name, elements, bytes, least, group, ...) \
+  VNNI static void vnni_products_##name (const uint8_t *w, const vnni_span *x, int64_t k, \
+                                         int64_t m, float *y, int64_t y_row, float bias) { \
+    vnni_products(HEED_##NAME, elements, bytes, least, group, w, x, k, m, y, y_row, bias); \
+  } \
+  static void vnni_load_rows_##name (const uint8_t *w, int64_t w_row, int n, int64_t rows, \
+                                     vnni_rows_of_span *to) { \
+    vnni_load_rows(HEED_##NAME, elements, least, w, w_row, n, rows, to); \
   }
 #include "base/blocks.def"
 
-static const vnni_row vnni_rows[HEED_ALL_TYPES] = {
-#define BLOCK(NAME, name, ...) [HEED_##NAME] = vnni_row_##name,
+static const vnni_type vnni_types[HEED_ALL_TYPES] = {
+#define BLOCK(NAME, name, elements, bytes, least, group, ...) \
+  [HEED_##NAME] = {vnni_products_##name, vnni_load_rows_##name, elements, ZERO_##name, group, least},
 #include "base/blocks.def"
 };
-
-
-/* A span of w, the end of a row filled with zeros. */
-INLINED void vnni_decode (const decoder *d, const uint8_t *w, int64_t left, span *s) {
-  if (left < SPAN) memset(s, 0, sizeof *s);
-  d->decode(w, (int)smaller(left, SPAN), s);
-}
 
 
 /* Sixteen vectors of 16 numbers, transposed. */
@@ -192,113 +243,113 @@ INLINED void vnni_transpose (__m512i v[16]) {
 }
 
 
-/* Numbers of groups of sixteen spans, to lines of lanes. */
-INLINED void vnni_pack_numbers (float (*to)[VNNI_COLUMNS], const float *from) {
-  const int64_t step = sizeof(span) / sizeof(float);
-  __m512i v[16];
-  UNROLL for (int c = 0; c < 16; c++) v[c] = _mm512_loadu_si512(from + c * step);
+/* Numbers of sixteen rows, to lines of lanes. */
+INLINED void vnni_pack_numbers (float (*to)[VNNI_COLUMNS], __m512i v[16]) {
   vnni_transpose(v);
-  UNROLL for (int lane = 0; lane < SPAN_GROUPS; lane++)
-    _mm512_store_si512(to[lane], v[group_of_lane(lane)]);
+  UNROLL for (int lane = 0; lane < SPAN_GROUPS; lane++) _mm512_store_si512(to[lane], v[lane]);
 }
 
 
 /* Interleaves rows of w, of k elements each; those beyond 'rows' are zeros. */
-static void vnni_pack (vnni_panel *to, const decoder *d, const uint8_t *w, int64_t w_row,
-                       heed_type type, int64_t k, int64_t rows) {
-  const int64_t bytes = scalar_bytes(type, SPAN);
-  span s[16];
+static void vnni_pack (vnni_panel *to, const vnni_type *t, const uint8_t *w, int64_t w_row,
+                       int64_t bytes, int64_t k, int64_t rows) {
+  vnni_rows_of_span s;
   for (; k > 0; k -= SPAN, w += bytes, to++)
     for (int c = 0; c < VNNI_COLUMNS; c += 16) {
-      for (int i = 0; i < 16; i++)
-        if (c + i < rows) vnni_decode(d, w + (c + i) * w_row, k, s + i);
-        else memset(s + i, 0, sizeof *s);
-      for (int i = 0; i < SPAN_VECTORS; i++) {
-        __m512i v[16];
-        UNROLL for (int r = 0; r < 16; r++)
-          v[r] = _mm512_xor_si512(_mm512_loadu_si512(s[r].q + 64 * i),
-                                  _mm512_set1_epi8((char)0x80));
-        vnni_transpose(v);
-        UNROLL for (int j = 0; j < 16; j++)
-          _mm512_store_si512(to->q[j / 4 * 4 + i][j % 4][c], v[j]);
+      t->load_rows(w + c * w_row, w_row, (int)smaller(k, SPAN) / t->elements, rows - c, &s);
+      for (int i = 0; i < VNNI_LANES; i++) {
+        vnni_transpose(s.q[i]);
+        UNROLL for (int j = 0; j < 16; j++) _mm512_store_si512(to->q[i][j][c], s.q[i][j]);
       }
-      vnni_pack_numbers((float (*)[VNNI_COLUMNS])&to->scale[0][c], s->scale);
-      if (d->least) vnni_pack_numbers((float (*)[VNNI_COLUMNS])&to->least[0][c], s->least);
+      vnni_pack_numbers((float (*)[VNNI_COLUMNS])&to->scale[0][c], s.scale);
+      if (t->least) vnni_pack_numbers((float (*)[VNNI_COLUMNS])&to->least[0][c], s.least);
     }
 }
 
 
-typedef __m512 vnni_sums[VNNI_ROWS][VNNI_VECTORS][SPAN_GROUPS];
+typedef __m512 vnni_sums[VNNI_LANES][VNNI_VECTORS];
 
-/* A lane of all spans that have its group, for some rows of x, of k elements, and all columns. */
+/* A lane of VNNI_ROWS rows of x, of k elements, and all columns of a panel. */
 VNNI INLINED void vnni_lane (const vnni_panel *w, const vnni_span *x, int64_t k, int lane,
-                             bool has_least, const int rows, vnni_sums *to) {
-  const int group = group_of_lane(lane) * DECODE_GROUP;
-  const int64_t spans = vnni_spans(k), end = spans - (k - (spans - 1) * SPAN <= group);
+                             bool has_least, const int group, vnni_sums to[VNNI_ROWS]) {
+  const int64_t spans = vnni_spans(k);
   __m512 sum[VNNI_ROWS][VNNI_VECTORS];
-  UNROLL for (int r = 0; r < rows; r++)
+  UNROLL for (int r = 0; r < VNNI_ROWS; r++)
     UNROLL for (int v = 0; v < VNNI_VECTORS; v++) sum[r][v] = _mm512_setzero_ps();
-  for (int64_t i = 0; i < end; i++, w++, x++) {
-    __m512i all[VNNI_ROWS][VNNI_VECTORS];
-    UNROLL for (int r = 0; r < rows; r++)
-      UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
-        all[r][v] = _mm512_set1_epi32(x[r * spans].offset[lane]);
-    UNROLL for (int j = 0; j < DECODE_GROUP / 4; j++)
-      UNROLL for (int r = 0; r < rows; r++) {
-        int32_t four;
-        memcpy(&four, x[r * spans].q + group + 4 * j, sizeof four);
+  for (k -= lane * LANE; k > 0; k -= SPAN, w++, x++)
+    for (int e = 0; e < smaller(k, LANE); e += group) {
+      const int number = 4 * (e / DECODE_GROUP) + lane;
+      __m512i all[VNNI_ROWS][VNNI_VECTORS];
+      UNROLL for (int r = 0; r < VNNI_ROWS; r++)
         UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
-          all[r][v] = _mm512_dpbusd_epi32(all[r][v], _mm512_load_si512(w->q[lane][j][16 * v]),
-                                          _mm512_set1_epi32(four));
+          all[r][v] = _mm512_set1_epi32(x[r * spans].offset[number]);
+      UNROLL for (int j = 0; j < group; j += 4)
+        UNROLL for (int r = 0; r < VNNI_ROWS; r++) {
+          int32_t four;
+          memcpy(&four, x[r * spans].q + lane * LANE + e + j, sizeof four);
+          UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
+            all[r][v] = _mm512_dpbusd_epi32(all[r][v],
+                                            _mm512_load_si512(w->q[lane][(e + j) / 4][16 * v]),
+                                            _mm512_set1_epi32(four));
+        }
+      UNROLL for (int v = 0; v < VNNI_VECTORS; v++) {
+        const __m512 scale = _mm512_load_ps(w->scale[number] + 16 * v);
+        UNROLL for (int r = 0; r < VNNI_ROWS; r++) {
+          const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x[r * spans].scale[number]));
+          sum[r][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(all[r][v]), both, sum[r][v]);
+        }
+        if (!has_least) continue;
+        const __m512 least = _mm512_load_ps(w->least[number] + 16 * v);
+        UNROLL for (int r = 0; r < VNNI_ROWS; r++)
+          sum[r][v] = _mm512_fmadd_ps(least, _mm512_set1_ps(x[r * spans].sum[number]), sum[r][v]);
       }
-    UNROLL for (int v = 0; v < VNNI_VECTORS; v++) {
-      const __m512 scale = _mm512_load_ps(w->scale[lane] + 16 * v);
-      UNROLL for (int r = 0; r < rows; r++) {
-        const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x[r * spans].scale[lane]));
-        sum[r][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(all[r][v]), both, sum[r][v]);
-      }
-      if (!has_least) continue;
-      const __m512 least = _mm512_load_ps(w->least[lane] + 16 * v);
-      UNROLL for (int r = 0; r < rows; r++)
-        sum[r][v] = _mm512_fmadd_ps(least, _mm512_set1_ps(x[r * spans].sum[lane]), sum[r][v]);
     }
-  }
-  UNROLL for (int r = 0; r < rows; r++)
-    UNROLL for (int v = 0; v < VNNI_VECTORS; v++) (*to)[r][v][lane] = sum[r][v];
+  UNROLL for (int r = 0; r < VNNI_ROWS; r++)
+    UNROLL for (int v = 0; v < VNNI_VECTORS; v++) to[r][lane][v] = sum[r][v];
 }
 
 
-/* Some rows of y, and those columns of the panel that there are. */
+/* VNNI_ROWS rows of y, which are fetched before, and those columns of the panel that there are. */
 VNNI INLINED void vnni_tile (const vnni_panel *w, const vnni_span *x, int64_t k, bool has_least,
-                             const int rows, float *y, int64_t y_row, const float *bias,
+                             const int group, float *y, int64_t y_row, const float *bias,
                              int64_t columns) {
-  vnni_sums all;
-  for (int lane = 0; lane < SPAN_GROUPS; lane++)
-    vnni_lane(w, x, k, lane, has_least, rows, &all);
+  vnni_sums sum[VNNI_ROWS];
+  for (int r = 0; r < VNNI_ROWS; r++)
+    for (int v = 0; v < VNNI_VECTORS; v++) __builtin_prefetch(y + r * y_row + 16 * v, 1);
+  for (int lane = 0; lane < VNNI_LANES; lane++) vnni_lane(w, x, k, lane, has_least, group, sum);
   for (int v = 0; v < VNNI_VECTORS && columns > 16 * v; v++) {
     const int64_t n = smaller(columns - 16 * v, 16);
     const __mmask16 some = (__mmask16)((1u << n) - 1);
-    for (int r = 0; r < rows; r++) {
-      __m512 *sum = all[r][v];
-      for (int half = SPAN_GROUPS / 2; half > 0; half /= 2)        /* as block_sum */
-        for (int i = 0; i < half; i++) sum[i] = _mm512_add_ps(sum[i], sum[half + i]);
-      if (bias != NULL) sum[0] = _mm512_add_ps(sum[0], _mm512_maskz_loadu_ps(some, bias + 16 * v));
-      _mm512_mask_storeu_ps(y + r * y_row + 16 * v, some, sum[0]);
+    const __m512 more = bias != NULL ? _mm512_maskz_loadu_ps(some, bias + 16 * v)
+                                     : _mm512_setzero_ps();
+    UNROLL for (int r = 0; r < VNNI_ROWS; r++) {
+      const __m512 even = _mm512_add_ps(sum[r][0][v], sum[r][2][v]);       /* as four_sum */
+      const __m512 all = _mm512_add_ps(even, _mm512_add_ps(sum[r][1][v], sum[r][3][v]));
+      _mm512_mask_storeu_ps(y + r * y_row + 16 * v, some, _mm512_add_ps(all, more));
     }
   }
 }
 
 
-/* Columns of a panel, of m rows of y. */
-VNNI static void vnni_columns (const vnni_panel *w, const vnni_span *x, int64_t k, int64_t m,
-                               bool has_least, float *y, int64_t y_row, const float *bias,
+/* Columns of a panel, of m rows of y, at least VNNI_ROWS: the last rows begin among those before. */
+VNNI INLINED void vnni_tiles (const vnni_panel *w, const vnni_span *x, int64_t k, int64_t m,
+                              bool has_least, const int group, float *y, int64_t y_row,
+                              const float *bias, int64_t columns) {
+  for (int64_t i = 0; i < m; i += VNNI_ROWS) {
+    const int64_t r = smaller(i, m - VNNI_ROWS);
+    vnni_tile(w, x + r * vnni_spans(k), k, has_least, group, y + r * y_row, y_row, bias, columns);
+  }
+}
+
+VNNI static void vnni_columns (const vnni_type *t, const vnni_panel *w, const vnni_span *x,
+                               int64_t k, int64_t m, float *y, int64_t y_row, const float *bias,
                                int64_t columns) {
-  const int64_t spans = vnni_spans(k);
-  int64_t r = 0;
-  for (; r + VNNI_ROWS <= m; r += VNNI_ROWS)
-    vnni_tile(w, x + r * spans, k, has_least, VNNI_ROWS, y + r * y_row, y_row, bias, columns);
-  for (; r < m; r++)
-    vnni_tile(w, x + r * spans, k, has_least, 1, y + r * y_row, y_row, bias, columns);
+  if (t->group == DECODE_GROUP && t->least)
+    vnni_tiles(w, x, k, m, true, DECODE_GROUP, y, y_row, bias, columns);
+  else if (t->group == DECODE_GROUP)
+    vnni_tiles(w, x, k, m, false, DECODE_GROUP, y, y_row, bias, columns);
+  else if (t->least) vnni_tiles(w, x, k, m, true, ROUND_GROUP, y, y_row, bias, columns);
+  else vnni_tiles(w, x, k, m, false, ROUND_GROUP, y, y_row, bias, columns);
 }
 
 #endif
