@@ -65,41 +65,76 @@ INLINED float four_sum (__m128 v) {
 }
 
 
-/* A group of ROUND_GROUP elements, as round_row rounds it; its scale. */
-INLINED float vnni_round_group (const float *x, int8_t *q) {
-  const __m512 v[2] = {_mm512_loadu_ps(x), _mm512_loadu_ps(x + 16)};
-  const __m512i sizes = _mm512_max_epi32(_mm512_castps_si512(_mm512_abs_ps(v[0])),
-                                         _mm512_castps_si512(_mm512_abs_ps(v[1])));
-  const float most = as_float((uint32_t)_mm512_reduce_max_epi32(sizes));
-  if (!(most <= FLT_MAX)) return (float)NAN;
-  if (most < 128 * FLT_MIN) return 0;
-  UNROLL for (int i = 0; i < 2; i++) {
-    const __m512 y = _mm512_mul_ps(v[i], _mm512_set1_ps(127 / most));
-    const __m512 half = _mm512_or_ps(_mm512_and_ps(y, _mm512_set1_ps(-0.0f)), _mm512_set1_ps(0.5f));
-    _mm_storeu_si128((__m128i *)(void *)(q + 16 * i),
-                     _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(_mm512_add_ps(y, half))));
-  }
-  return most / 127;
+/* In each 128 bits the greatest of a, of b, of c and of d there. */
+INLINED __m512i most_of_four (__m512i a, __m512i b, __m512i c, __m512i d) {
+  const __m512i ab = _mm512_max_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  const __m512i cd = _mm512_max_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+  return _mm512_max_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+}
+
+/* The greatest sizes of eight groups of two vectors: those of group g in lane g % 4 + 8 (g / 4). */
+INLINED __m512 group_sizes (const __m512 v[16]) {
+  __m512i size[8];
+  UNROLL for (int g = 0; g < 8; g++)
+    size[g] = _mm512_max_epi32(_mm512_castps_si512(_mm512_abs_ps(v[2 * g])),
+                               _mm512_castps_si512(_mm512_abs_ps(v[2 * g + 1])));
+  const __m512i first = most_of_four(size[0], size[1], size[2], size[3]);
+  const __m512i second = most_of_four(size[4], size[5], size[6], size[7]);
+  const __m512i most = _mm512_max_epi32(_mm512_shuffle_i32x4(first, second, 0x44),
+                                        _mm512_shuffle_i32x4(first, second, 0xee));
+  return _mm512_castsi512_ps(_mm512_max_epi32(most, _mm512_shuffle_i32x4(most, most, 0xb1)));
+}
+
+/* Values that were scaled to 8 bits, rounded to the nearest, halves away from zero. */
+INLINED __m512i nearest (__m512 v) {
+  const __m512i sign = _mm512_castps_si512(_mm512_set1_ps(-0.0f));
+  const __m512i half = _mm512_castps_si512(_mm512_set1_ps(0.5f));
+  const __m512i more = _mm512_ternarylogic_epi32(_mm512_castps_si512(v), sign, half, 0xea);
+  return _mm512_cvttps_epi32(_mm512_add_ps(v, _mm512_castsi512_ps(more)));
+}
+
+/* Four vectors of integers as bytes, in order. */
+INLINED __m512i as_bytes (const __m512i v[4]) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i low = _mm512_packs_epi32(v[0], v[1]), high = _mm512_packs_epi32(v[2], v[3]);
+  return _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
 }
 
 
-/* A row of k elements, to be multiplied by rows of w whose quants and groups are these. */
+/*
+** A row of k elements, rounded as round_row rounds them, to be multiplied by rows of w whose quants
+** and groups are these.
+*/
 VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k, int zero, int group) {
-  const __m512i lanes = _mm512_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6, 1, 3, 5, 7, 1, 3, 5, 7);
+  const __m512i lanes = _mm512_setr_epi32(0, 2, 8, 10, 0, 2, 8, 10, 1, 3, 9, 11, 1, 3, 9, 11);
   for (; k > 0; k -= SPAN, x += SPAN, to++) {
-    float scale[16] = {0};
+    __m512 v[16];
+    UNROLL for (int i = 0; i < 16; i++)
+      v[i] = 16 * i < k ? _mm512_loadu_ps(x + 16 * i) : _mm512_setzero_ps();
+    const __m512 most = group_sizes(v);
+    const __mmask16 finite = _mm512_cmp_ps_mask(most, _mm512_set1_ps(FLT_MAX), _CMP_LE_OQ);
+    const __mmask16 large = _mm512_cmp_ps_mask(most, _mm512_set1_ps(128 * FLT_MIN), _CMP_GE_OQ);
+    const __m512 full = _mm512_set1_ps(127);
+    const __m512 each = _mm512_mask_blend_ps(finite, _mm512_set1_ps((float)NAN),
+                                             _mm512_maskz_div_ps(large, most, full));
+    float factor[16];
+    _mm512_storeu_ps(factor, _mm512_maskz_div_ps(finite & large, full, most));
     __m512i dots[SPAN_VECTORS];
-    memset(to->q, 0, sizeof to->q);
-    for (int g = 0; g < smaller(k, SPAN) / ROUND_GROUP; g++)
-      scale[g] = vnni_round_group(x + g * ROUND_GROUP, to->q + g * ROUND_GROUP);
-    UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
-      dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1),
-                                    _mm512_load_si512(to->q + 64 * i));
+    UNROLL for (int i = 0; i < SPAN_VECTORS; i++) {
+      __m512i q[4];
+      UNROLL for (int j = 0; j < 4; j++) {
+        const int g = 2 * i + j / 2;
+        q[j] = nearest(_mm512_mul_ps(v[4 * i + j], _mm512_set1_ps(factor[g % 4 + 8 * (g / 4)])));
+      }
+      const __m512i all = as_bytes(q);
+      _mm512_store_si512(to->q + 64 * i, all);
+      dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), all);
+    }
     __m512i sums = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
     if (group == ROUND_GROUP) sums = sums_of_halves(sums);
-    const __m512 each = _mm512_permutexvar_ps(lanes, _mm512_loadu_ps(scale));
-    _mm512_store_ps(to->scale, each);
-    _mm512_store_ps(to->sum, _mm512_mul_ps(each, _mm512_cvtepi32_ps(sums)));
+    const __m512 scale = _mm512_permutexvar_ps(lanes, each);
+    _mm512_store_ps(to->scale, scale);
+    _mm512_store_ps(to->sum, _mm512_mul_ps(scale, _mm512_cvtepi32_ps(sums)));
     _mm512_store_si512(to->offset, _mm512_mullo_epi32(sums, _mm512_set1_epi32(-zero)));
   }
 }
@@ -175,13 +210,15 @@ typedef struct vnni_rows_of_span {
   __m512i scale[16], least[16];
 } vnni_rows_of_span;
 
-/* So many of the rows, the others zeros. */
-INLINED void vnni_load_rows (const heed_type type, const int elements, bool has_least,
-                             const uint8_t *w, int64_t w_row, int n, int64_t rows,
+/* So many of the rows, the others zeros; the sixteen that come next are fetched. */
+INLINED void vnni_load_rows (const heed_type type, const int elements, const int bytes,
+                             bool has_least, const uint8_t *w, int64_t w_row, int n, int64_t rows,
                              vnni_rows_of_span *to) {
   for (int r = 0; r < 16; r++, w += w_row) {
     loaded s = {.scale = _mm512_setzero_ps(), .least = _mm512_setzero_ps()};
     UNROLL for (int i = 0; i < SPAN_VECTORS; i++) s.q[i] = _mm512_setzero_si512();
+    UNROLL for (int i = 0; i < SPAN / elements * bytes; i += 64)
+      __builtin_prefetch(w + 16 * w_row + i);
     if (r < rows && n == SPAN / elements) load_span(type, w, SPAN / elements, &s);
     else if (r < rows) load_span(type, w, n, &s);
     UNROLL for (int i = 0; i < VNNI_LANES; i++) to->q[i][r] = s.q[i];
@@ -207,7 +244,7 @@ typedef struct vnni_type {
   } \
   static void vnni_load_rows_##name (const uint8_t *w, int64_t w_row, int n, int64_t rows, \
                                      vnni_rows_of_span *to) { \
-    vnni_load_rows(HEED_##NAME, elements, least, w, w_row, n, rows, to); \
+    vnni_load_rows(HEED_##NAME, elements, bytes, least, w, w_row, n, rows, to); \
   }
 #include "base/blocks.def"
 
