@@ -111,6 +111,14 @@ def onnx():
     return os.path.join(once("minilm_onnx", write), "model.onnx")
 
 
+def onnx_in_bytes():
+    """The same, of weights in 8 bits; activations are rounded when it runs."""
+    def write(path):
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+        quantize_dynamic(onnx(), path, weight_type=QuantType.QInt8)
+    return once("minilm_q8_0.onnx", write)
+
+
 def translated():
     """MiniLM's shape for CTranslate2."""
     def write(path):

@@ -266,9 +266,10 @@ function factories.window(size) return heed.mask.window(size[2] - 1, 0) end
 
 local FOLDER <const> = arg[0]:gsub("[^/]*$", "") .. "../build/bench/"
 
-local IN_BLOCKS <const> = {decoder_q8_0 = true, decoder_q4_0 = true}
+local IN_BLOCKS <const> = {decoder_q8_0 = true, decoder_q4_0 = true, minilm_q8_0 = true}
 
 local function loaded(name)
+  if name == "minilm_q8_0" then return assert(heed.models.load(FOLDER .. "minilm", {quantize = "q8_0"})) end
   return assert(heed.models.load(FOLDER .. name .. (IN_BLOCKS[name] and ".gguf" or "")))
 end
 
@@ -284,10 +285,12 @@ local function inferring(name, f)
 end
 
 -- MiniLM's shape on B x T ids; gives features of all of them.
-function factories.minilm(size)
-  local model = loaded("minilm")
-  local ids = heed.randint(model.config.vocab_size, size)
-  return function() return heed.no_grad(model, ids) end
+for _, name in ipairs{"minilm", "minilm_q8_0"} do
+  factories[name] = function(size)
+    local model = loaded(name)
+    local ids = heed.randint(model.config.vocab_size, size)
+    return inferring(name, function() return model(ids) end)
+  end
 end
 
 

@@ -24,14 +24,17 @@ class ONNX:
         import onnxruntime
         self.library, self.name = onnxruntime, f"ONNX Runtime {onnxruntime.__version__}"
 
-    def minilm(self, size):
+    def minilm(self, size, path=directories.onnx):
         options = self.library.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = THREADS, 1
-        session = self.library.InferenceSession(directories.onnx(), options,
+        session = self.library.InferenceSession(path(), options,
                                                 providers=["CPUExecutionProvider"])
         given = {"input_ids": drawn(directories.WORDS, size).numpy()}
         wanted = [session.get_outputs()[0].name]
         return lambda: session.run(wanted, given)[0]
+
+    def minilm_q8_0(self, size):
+        return self.minilm(size, directories.onnx_in_bytes)
 
 
 class CTranslate2:
@@ -39,13 +42,16 @@ class CTranslate2:
         import ctranslate2
         self.library, self.name = ctranslate2, f"CTranslate2 {ctranslate2.__version__}"
 
-    def minilm(self, size):
+    def minilm(self, size, dtype="float32"):
         encoder = self.library.Encoder(directories.translated(), intra_threads=THREADS,
-                                       inter_threads=1, compute_type="float32")
+                                       inter_threads=1, compute_type=dtype)
         ids = self.library.StorageView.from_array(
             drawn(directories.WORDS, size).to(torch.int32).numpy())
         lengths = self.library.StorageView.from_array(numpy.full(size[0], size[1], "int32"))
         return lambda: numpy.array(encoder.forward_batch(ids, lengths).last_hidden_state)
+
+    def minilm_q8_0(self, size):
+        return self.minilm(size, "int8")
 
 
 class Llama:

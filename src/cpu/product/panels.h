@@ -10,6 +10,7 @@
 typedef struct FN(block) {
   FN(one) x;                       /* of this block of columns and depth */
   T *packed_a, *packed_b;          /* the first may be NULL */
+  bool kept;                       /* packed_b was packed before: it comes from memory */
   int64_t column_pieces;
 } FN(block);
 
@@ -95,6 +96,24 @@ static void FN(multiply_strips) (const FN(product) *p, const FN(kernel) *kernel,
 }
 
 
+/* Rows of a times one panel of b: while the first tile is computed, the next panel is fetched. */
+static void FN(multiply_panel) (const FN(product) *p, const FN(kernel) *kernel, int64_t rows,
+                                const T *a, const T *b, T *c, const T *addend, int last,
+                                bool from_memory) {
+  const int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS, n = (rows + tiles - 1) / tiles;
+  if (from_memory && n >= FETCHING_ROWS) {
+    FN(product) first = *p;
+    first.ahead = p->depth * PANEL;
+    FN(multiply_columns)(&first, kernel, n, TILE_ROWS, a, b, c, addend, last);
+    a += n * p->a_row;
+    c += n * p->c_row;
+    if (addend != NULL) addend += n * p->addend_row;
+    rows -= n;
+  }
+  FN(multiply_columns)(p, kernel, rows, TILE_ROWS, a, b, c, addend, last);
+}
+
+
 /* Some rows and columns of a block. */
 static void FN(block_part) (const FN(block) *d, int64_t row, int64_t rows, int64_t column,
                             int64_t columns) {
@@ -112,7 +131,7 @@ static void FN(block_part) (const FN(block) *d, int64_t row, int64_t rows, int64
     if (d->packed_a != NULL)
       FN(multiply_strips)(&y.p, kernel, rows, a, b, y.c + j, addend, last);
     else
-      FN(multiply_columns)(&y.p, kernel, rows, TILE_ROWS, a, b, y.c + j, addend, last);
+      FN(multiply_panel)(&y.p, kernel, rows, a, b, y.c + j, addend, last, d->kept);
   }
 }
 
@@ -213,6 +232,7 @@ static bool FN(panels_kept) (const FN(one) *x) {
   for (int64_t j = 0; all != NULL && j < x->columns; j += BLOCK_COLUMNS)
     for (int64_t k = 0; k < x->p.depth && !cpu_stopped(x->m->self); k += BLOCK_DEPTH) {
       FN(block) d = FN(block_of)(x, j, BLOCK_COLUMNS, k, all + FN(packed_at)(x, j, k));
+      d.kept = true;
       FN(run_block)(&d);
     }
   return all != NULL;

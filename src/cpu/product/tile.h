@@ -16,6 +16,7 @@ typedef struct FN(product) {       /* c = alpha * a b [+ addend] [+ c] */
   int64_t a_row, a_column, b_row, c_row;
   T alpha;
   bool add, far;                   /* to what c holds; c is in no near cache */
+  int64_t ahead;                   /* from b to what is read next of memory, and fetched; or 0 */
   const T *addend;                 /* or NULL; its columns are 0 or 1 apart */
   int64_t addend_row, addend_column;
 } FN(product);
@@ -28,7 +29,7 @@ typedef void (*FN(kernel)) (const FN(product) *p, const T *a, const T *b, T *c, 
 INLINED void FN(tile_sums) (const int rows, const int vectors, const bool cut,
                             const FN(product) *p, const T *a, const T *b, int last,
                             FN(vector) sum[][4]) {
-  const int64_t a_row = p->a_row, a_column = p->a_column, b_row = p->b_row;
+  const int64_t a_row = p->a_row, a_column = p->a_column, b_row = p->b_row, ahead = p->ahead;
   const T *at[(TILE_ROWS + 2) / 3];      /* every third row: the rest is within an address */
   UNROLL for (int i = 0; i < rows; i++) {
     UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (FN(vector)){0};
@@ -44,6 +45,9 @@ INLINED void FN(tile_sums) (const int rows, const int vectors, const bool cut,
       UNROLL for (int j = 0; j < vectors; j++) sum[i][j] += x * line[j];
       if (i % 3 == 2 || i == rows - 1) at[i / 3] += a_column;
     }
+    if (rows >= FETCHING_ROWS)
+      UNROLL for (int j = 0; j < vectors * VECTOR_BYTES; j += 64)
+        __builtin_prefetch((const char *)(b + ahead) + j, 0, 2);
     b += b_row;
   }
 }

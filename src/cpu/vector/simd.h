@@ -35,6 +35,8 @@
 #define EACH_HALF(X) X(1) X(2) X(3)
 #endif
 
+#define FETCHING_ROWS (TILE_ROWS / 2)  /* of a tile that takes so long that memory keeps up */
+
 #define LANES ((int)(VECTOR_BYTES / BYTES))
 #define GROUP ((int)(16 / BYTES))      /* lanes of 16 bytes */
 #define PANEL (2 * LANES)              /* columns of a tile of a product */
