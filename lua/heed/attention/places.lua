@@ -38,21 +38,27 @@ end
 ---Rows for the positions from `offset` on, of tables that `make` computes for positions (rows);
 ---those around them are made at once, since the next step needs them.
 ---@param key string what the tables depend on
----@param make fun(p: heed.Tensor): heed.Tensor, ... of positions (rows) in float64
+---@param make fun(p: heed.Tensor, ...): heed.Tensor, ... of positions (rows) in float64
 ---@param offset integer
 ---@param T integer how many rows
 ---@param device string
+---@param ... any what `make` gets, too
 ---@return heed.Tensor ... (T, ...) of each table
-function places.rows_of(key, make, offset, T, device)
+function places.rows_of(key, make, offset, T, device, ...)
   local found = kept[key]
   if not found or offset < found.first or offset + T > found.last then
     local first, last = offset // BLOCK * BLOCK, -(-(offset + T) // BLOCK) * BLOCK
-    found = {make(heed.arange(last - first, {dtype = "float64", device = device}) + (first - 1))}
+    local p = heed.arange(last - first, {dtype = "float64", device = device}) + (first - 1)
+    found = {make(p, ...)}
     found.first, found.last = first, last
     keep(key, found, found[1]:numel())
   end
-  local rows = {}
-  for i, t in ipairs(found) do rows[i] = t:narrow(1, offset - found.first + 1, T) end
+  local rows = found.rows
+  if not rows or rows.offset ~= offset or rows.count ~= T then
+    rows = {offset = offset, count = T}
+    for i, t in ipairs(found) do rows[i] = heed.keep(t:narrow(1, offset - found.first + 1, T)) end
+    if not recording.running() then found.rows = rows end
+  end
   return table.unpack(rows)
 end
 

@@ -43,38 +43,128 @@ local function rotated_columns(who, D, fraction)
 end
 
 
--- Cosines and sines of the angles at positions (..., T) -> (..., T, n / 2).
-local function angles_of(p, rule, reach, dtype)
+-- What is turned, and how ---------------------------------------------------
+
+---@class heed.rope.turn
+---@field axis integer of the two columns of a pair, among (…, 2, pairs) or (…, pairs, 2)
+---@field columns integer that are turned
+---@field rule heed.RotaryRule
+---@field sizes integer[] of the last two axes
+
+local MOST_KEPT <const> = 8              -- turns: models have one, or one for each kind of layer
+
+local turns, latest = {}, 0
+
+
+-- A copy of a table of plain values; nil: others are in it.
+local function plain_copy(t)
+  local copy = {}
+  for name, value in pairs(t) do
+    if type(value) == "table" or type(value) == "userdata" then return nil end
+    copy[name] = value
+  end
+  return copy
+end
+
+
+-- Are all values of t those of a plain copy, and are there no others?
+local function is_copied(t, copy)
+  local n = 0
+  for name, value in pairs(t) do
+    if not rawequal(rawget(copy, name), value) then return false end
+    n = n + 1
+  end
+  for _ in next, copy do n = n - 1 end
+  return n == 0
+end
+
+
+local function is_same_scaling(given, copy)
+  if type(given) ~= "table" or not copy then return rawequal(given, copy) end
+  return is_copied(given, copy)
+end
+
+
+-- The turn of D columns by these options, if it is kept.
+local function kept_turn(D, o)
+  for _, t in ipairs(turns) do
+    local by = t.by
+    if by.D == D and rawequal(by.base, o.base) and rawequal(by.fraction, o.fraction)
+       and rawequal(by.most, o.max_position_embeddings) and by.interleaved == o.interleaved
+       and is_same_scaling(o.scaling, by.scaling) then return t end
+  end
+end
+
+
+local function new_turn(who, D, o)
+  local fraction, base = scaled.plain(who, o)
+  local n = rotated_columns(who, D, fraction)
+  local rule = scaled.rule(who, n // 2, base, o.scaling, o.max_position_embeddings)
+  return {
+    axis = o.interleaved and -1 or -2, columns = n, rule = rule,
+    sizes = o.interleaved and {n // 2, 2} or {2, n // 2},
+  }
+end
+
+
+-- The turn of D columns by these options.
+local function turn_of(who, D, o)
+  local turn = kept_turn(D, o)
+  if turn then return turn end
+  local given = type(o.scaling) == "table"
+  local scaling = given and plain_copy(o.scaling) or nil
+  turn = new_turn(who, D, o)
+  if given and not scaling or o.scaling ~= nil and not given then return turn end
+  turn.by = {D = D, base = o.base, fraction = o.fraction, most = o.max_position_embeddings,
+             interleaved = o.interleaved, scaling = scaling}
+  latest = latest % MOST_KEPT + 1
+  turns[latest] = turn
+  return turn
+end
+
+
+-- Cosines of the angles at positions (..., T), with an axis of 1 for the two of a pair, and their
+-- sines, of which the first is negative.
+local function angles_of(p, turn, reach, dtype)
+  local rule, axis = turn.rule, turn.axis
   local angles = p:to("float64"):unsqueeze(-1) * rule:frequencies(reach, p.device)
-  return (angles:cos() * rule.attention_factor):to(dtype),
-         (angles:sin() * rule.attention_factor):to(dtype)
+  local sin = angles:sin() * rule.attention_factor
+  return (angles:cos() * rule.attention_factor):unsqueeze(axis):to(dtype),
+         heed.stack({-sin, sin}, axis):to(dtype)
+end
+
+
+-- The name of kept angles, which is made once for as long as the same are asked for.
+local function key_of(turn, dtype, device, reach)
+  local now = turn.key
+  if not now or now.dtype ~= dtype or now.device ~= device or now.reach ~= reach then
+    now = {dtype = dtype, device = device, reach = reach}
+    now.text = ("rope %s %s %d %d %s"):format(dtype, device, reach, turn.axis, turn.rule.key)
+    turn.key = now
+  end
+  return now.text
 end
 
 
 -- Cosines and sines for x (..., T, D); kept for the next call where an offset says all.
-local function angles_for(x, place, T, rule)
+local function angles_for(x, place, T, turn)
   local dtype, device = x.dtype == "float64" and "float64" or "float32", x.device
   if is_tensor(place) then
     local p = place:to(device)
     if p:dim() == 2 and x:dim() == 4 then p = p:unsqueeze(2) end
-    return angles_of(p, rule, p, dtype)
+    return angles_of(p, turn, p, dtype)
   end
-  local reach = rule:reach(place + T)
-  local function make(p) return angles_of(p, rule, reach, dtype) end
-  local key = ("rope %s %s %d %s"):format(dtype, device, reach, rule.key)
-  return places.rows_of(key, make, place, T, device)
+  local reach = turn.rule:reach(place + T)
+  local key = key_of(turn, dtype, device, reach)
+  return places.rows_of(key, angles_of, place, T, device, turn, reach, dtype)
 end
 
 
 -- Rotates pairs (a, b) of columns: (a cos - b sin, b cos + a sin). The products are added up in
 -- place, which saves a quarter of the time.
-local function rotate(x, cos, sin, interleaved)
-  local shape, axis = {x:size()}, interleaved and -1 or -2
-  local pairs_there = shape[#shape] // 2
-  shape[#shape] = interleaved and pairs_there or 2
-  shape[#shape + 1] = interleaved and 2 or pairs_there
-  local a, b = table.unpack(x:reshape(shape):unbind(axis))
-  return heed.stack({(a * cos):sub_(b * sin), (b * cos):add_(a * sin)}, axis):flatten(-2)
+local function rotate(x, cos, sin, turn)
+  local pairs_there = x:unflatten(-1, turn.sizes)
+  return (pairs_there * cos):add_(pairs_there:flip(turn.axis) * sin):flatten(-2)
 end
 
 
@@ -139,27 +229,45 @@ function rope.frequencies(D, o, length)
 end
 
 
+-- Rotates x by options that were read.
+local function turned(who, x, o)
+  local B, T, D = x:dim() > 2 and x:size(1) or 1, x:size(-2), x:size(-1)
+  local place = places.check_place(who, o, B, T)
+  local turn = turn_of(who, D, o)
+  local n, rule = turn.columns, turn.rule
+  if x:numel() == 0 then return x end
+  if not is_tensor(place) then warn_beyond(rule, o.max_position_embeddings, place + T) end
+  local cos, sin = angles_for(x, place, T, turn)
+  local y = rotate((n < D and x:narrow(-1, 1, n) or x):to(cos.dtype), cos, sin, turn)
+  y = y:to(x.dtype)
+  return n < D and heed.cat({y, x:narrow(-1, n + 1, D - n)}, -1) or y
+end
+
+
+local WHO <const> = "position.rope"
+
 ---Rotates each pair of columns by position times frequency, so that products of queries and keys
 ---tell how far apart they stand: Su et al. 2021, 3.2. 16-bit types are computed in float32.
 ---@param x heed.Tensor (B, H, T, D), (B, T, D) or (T, D)
 ---@param given? heed.position.rope
 ---@return heed.Tensor of the same shape and type
 function rope.rope(x, given, ...)
-  local who <const> = "position.rope"
-  options.no_more(who, 2, ...)
-  check_features(who, x)
-  local o = options.read(who, given, ROPE)
-  local B, T, D = x:dim() > 2 and x:size(1) or 1, x:size(-2), x:size(-1)
-  local place = places.check_place(who, o, B, T)
-  local fraction, base = scaled.plain(who, o)
-  local n = rotated_columns(who, D, fraction)
-  local rule = scaled.rule(who, n // 2, base, o.scaling, o.max_position_embeddings)
-  if x:numel() == 0 then return x end
-  if not is_tensor(place) then warn_beyond(rule, o.max_position_embeddings, place + T) end
-  local cos, sin = angles_for(x, place, T, rule)
-  local y = rotate((n < D and x:narrow(-1, 1, n) or x):to(cos.dtype), cos, sin, o.interleaved)
-  y = y:to(x.dtype)
-  return n < D and heed.cat({y, x:narrow(-1, n + 1, D - n)}, -1) or y
+  options.no_more(WHO, 2, ...)
+  check_features(WHO, x)
+  return turned(WHO, x, options.read(WHO, given, ROPE))
+end
+
+
+---The same for a layer, whose options do not say where tokens stand.
+---@param x heed.Tensor
+---@param given heed.position.rope
+---@param at integer|heed.Tensor offset, or positions
+---@return heed.Tensor
+function rope.rope_at(x, given, at)
+  check_features(WHO, x)
+  local o = options.read(WHO, given, ROPE)
+  o[is_tensor(at) and "positions" or "offset"] = at
+  return turned(WHO, x, o)
 end
 
 

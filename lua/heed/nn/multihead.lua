@@ -381,14 +381,6 @@ local function project(self, call)
 end
 
 
-local function rotate(x, given, at)
-  local o = {}
-  for name, value in pairs(given) do o[name] = value end
-  o[heed.is_tensor(at) and "positions" or "offset"] = at
-  return rope.rope(x, o)
-end
-
-
 -- A step does not tell where its queries stand among the keys of a context.
 local function check_place(self, call)
   if self.position then
@@ -452,7 +444,7 @@ local function place(self, call, q, k)
   if self.position then return through_position(self, q, k, at_q) end
   field.table(self, "rope", "a table of options")
   if call.cache then check_turned(self, call, at_q) end
-  return rotate(q, self.rope, at_q), call.stored and k or rotate(k, self.rope, at_k)
+  return rope.rope_at(q, self.rope, at_q), call.stored and k or rope.rope_at(k, self.rope, at_k)
 end
 
 
