@@ -44,9 +44,30 @@ INLINED void by_groups (__m512 lanes, float *groups) { _mm512_storeu_ps(groups, 
 ** ===================================================================
 */
 
-/* The float16 numbers at the beginnings of blocks that lie so many bytes apart. */
-INLINED __m512 block_halves (const uint8_t *at, int bytes, int n) {
+/* The words so far behind the beginnings of eight blocks, by lanes, in two vectors of four each. */
+INLINED __m512i words_of_blocks (int bytes, int first) {
+  short at[16];
+  UNROLL for (int lane = 0; lane < 16; lane++) {
+    const int block = 2 * (lane % 4) + lane / 8;
+    at[lane] = (short)(block % 4 * bytes / 2 + block / 4 * 32 + first);
+  }
+  return _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)at));
+}
+
+
+/*
+** The float16 numbers that stand 'first' words behind the beginnings of blocks of so many bytes:
+** of all eight at once where four have them in a vector.
+*/
+INLINED __m512 block_halves (const uint8_t *at, int bytes, int first, int n) {
+  if (n == 8 && 3 * bytes + 2 * first + 2 <= 64) {
+    const __m512i words = _mm512_permutex2var_epi16(_mm512_loadu_si512(at),
+                                                    words_of_blocks(bytes, first),
+                                                    _mm512_loadu_si512(at + 4 * bytes));
+    return _mm512_cvtph_ps(_mm512_castsi512_si256(words));
+  }
   uint64_t half[2] = {0, 0};       /* of even blocks, and of odd ones */
+  at += 2 * first;
   UNROLL for (int i = 0; i < 8; i++)
     if (i < n) {
       uint16_t bits;
@@ -90,7 +111,7 @@ INLINED __m512i with_fifths (__m512i q, const uint8_t *first, const uint8_t *sec
 
 INLINED void load_q8_0 (const uint8_t *at, int n, loaded *to) {
   enum { EACH_BLOCK = BYTES_q8_0 };
-  to->scale = block_halves(at, EACH_BLOCK, n);
+  to->scale = block_halves(at, EACH_BLOCK, 0, n);
   at += 2;
   UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += 2 * EACH_BLOCK)
     to->q[i] = 2 * i >= n ? _mm512_setzero_si512()
@@ -105,8 +126,8 @@ INLINED void load_q8_0 (const uint8_t *at, int n, loaded *to) {
 */
 INLINED void load_nibbles (const uint8_t *at, int bytes, int n, int low, int fifth, bool has_least,
                            loaded *to) {
-  to->scale = block_halves(at, bytes, n);
-  if (has_least) to->least = block_halves(at + 2, bytes, n);
+  to->scale = block_halves(at, bytes, 0, n);
+  if (has_least) to->least = block_halves(at, bytes, 1, n);
   UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += 2 * bytes) {
     const uint8_t *other = 2 * i + 1 < n ? at + bytes : at;
     to->q[i] = _mm512_setzero_si512();
