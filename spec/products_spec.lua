@@ -94,6 +94,44 @@ describe("a product on the CPU", function()
     end
   end)
 
+  it("of bfloat16 rows with rows is right at any size and end of a row", function()
+    for _, size in ipairs {{16, 2, 1}, {17, 34, 33}, {40, 66, 100}, {300, 31, 65}, {24, 2100, 31}} do
+      local m, k, n = table.unpack(size)
+      local x, w = numbers({m, k}, 3, "bfloat16"), numbers({n, k}, 4, "bfloat16")
+      local bias, name = numbers({n}, 5, "bfloat16"), ("%dx%dx%d"):format(m, k, n)
+      local wanted, sums = reference(x, w.mT)
+      local more = bias:to("float64")
+      on_each_level(function(level)
+        for word, lay in pairs(LAYOUTS) do
+          local y = lay(x):linear(lay(w), bias)
+          check(y, wanted + more, sums + more:abs(), k, ("%s %s %s"):format(level, name, word))
+        end
+        assert.is_true(x:linear(w):narrow(1, 3, 9):equal(x:narrow(1, 2, m - 1):linear(w)
+                       :narrow(1, 2, 9)), level .. " " .. name .. ": other rows beside it")
+      end)
+    end
+  end)
+
+  it("of bfloat16 keeps subnormal factors, and what is not finite", function()
+    for place = 1, 2 do
+      local x, w = heed.zeros(20, 40, {dtype = "bfloat16"}), heed.zeros(50, 40, {dtype = "bfloat16"})
+      local small, large = place == 1 and x or w, place == 1 and w or x
+      small:fill_(2.0 ^ -130)
+      large:fill_(2.0 ^ 120)
+      on_each_level(function(level)
+        assert.equal(40 * 2.0 ^ -10, x:linear(w):float():max():item(), level)
+        assert.equal(40 * 2.0 ^ -10, x:linear(w):float():min():item(), level)
+      end)
+    end
+    local x, w = heed.ones(20, 40, {dtype = "bfloat16"}), heed.ones(50, 40, {dtype = "bfloat16"})
+    x:narrow(1, 2, 1):narrow(2, 3, 1):fill_(math.huge)
+    w:narrow(1, 5, 1):narrow(2, 3, 1):fill_(0)
+    on_each_level(function(level)
+      local y = x:linear(w):float()
+      assert.is_true(y:isnan():sum():item() == 1 and y:isinf():sum():item() == 49, level)
+    end)
+  end)
+
   it("with wide and deep blocks is right at every column", function()
     local a, b = numbers({40, 530}, 1), numbers({530, 1100}, 2)
     local wanted = a:to("float64"):matmul(b:to("float64"))

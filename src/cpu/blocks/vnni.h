@@ -13,6 +13,7 @@
 #define vnni_h
 
 #include "cpu/blocks/round.h"
+#include "cpu/vector/sixteen.h"
 
 #if defined(HAS_AVX512) && !defined(__clang__)
 
@@ -255,34 +256,9 @@ static const vnni_type vnni_types[HEED_ALL_TYPES] = {
 };
 
 
-/* Sixteen vectors of 16 numbers, transposed. */
-INLINED void vnni_transpose (__m512i v[16]) {
-  __m512i four[4][4];              /* [k][m]: columns m, 4 + m, 8 + m, 12 + m of rows 4 k … */
-  UNROLL for (int k = 0; k < 4; k++) {
-    const __m512i *r = v + 4 * k;
-    const __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpackhi_epi32(r[0], r[1]);
-    const __m512i c = _mm512_unpacklo_epi32(r[2], r[3]), d = _mm512_unpackhi_epi32(r[2], r[3]);
-    four[k][0] = _mm512_unpacklo_epi64(a, c);
-    four[k][1] = _mm512_unpackhi_epi64(a, c);
-    four[k][2] = _mm512_unpacklo_epi64(b, d);
-    four[k][3] = _mm512_unpackhi_epi64(b, d);
-  }
-  UNROLL for (int m = 0; m < 4; m++) {
-    const __m512i a = _mm512_shuffle_i32x4(four[0][m], four[1][m], 0x44);
-    const __m512i b = _mm512_shuffle_i32x4(four[0][m], four[1][m], 0xee);
-    const __m512i c = _mm512_shuffle_i32x4(four[2][m], four[3][m], 0x44);
-    const __m512i d = _mm512_shuffle_i32x4(four[2][m], four[3][m], 0xee);
-    v[m] = _mm512_shuffle_i32x4(a, c, 0x88);
-    v[4 + m] = _mm512_shuffle_i32x4(a, c, 0xdd);
-    v[8 + m] = _mm512_shuffle_i32x4(b, d, 0x88);
-    v[12 + m] = _mm512_shuffle_i32x4(b, d, 0xdd);
-  }
-}
-
-
 /* Numbers of sixteen rows, to lines of lanes. */
 INLINED void vnni_pack_numbers (float (*to)[VNNI_COLUMNS], __m512i v[16]) {
-  vnni_transpose(v);
+  transpose_sixteen(v);
   UNROLL for (int lane = 0; lane < SPAN_GROUPS; lane++) _mm512_store_si512(to[lane], v[lane]);
 }
 
@@ -295,7 +271,7 @@ static void vnni_pack (vnni_panel *to, const vnni_type *t, const uint8_t *w, int
     for (int c = 0; c < VNNI_COLUMNS; c += 16) {
       t->load_rows(w + c * w_row, w_row, (int)smaller(k, SPAN) / t->elements, rows - c, &s);
       for (int i = 0; i < VNNI_LANES; i++) {
-        vnni_transpose(s.q[i]);
+        transpose_sixteen(s.q[i]);
         UNROLL for (int j = 0; j < 16; j++) _mm512_store_si512(to->q[i][j][c], s.q[i][j]);
       }
       vnni_pack_numbers((float (*)[VNNI_COLUMNS])&to->scale[0][c], s.scale);

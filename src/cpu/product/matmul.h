@@ -11,6 +11,7 @@
 #ifndef matmul_h
 #define matmul_h
 
+#include "cpu/product/pairs.h"
 #include "cpu/vector/elementwise.h"
 
 #define DOT_STEPS 256              /* of a sum in lanes, before it is added up in double */
@@ -479,8 +480,41 @@ static int matmul_kept (const work *w, heed_type type) {
 }
 
 
+#if defined(HAS_PAIRS)
+
+/* The product of bfloat16 matrices, if it is one of many rows that lie as pairs.h has them. */
+static bool matmul_pairs (cpu *self, const work *w) {
+  const view *out = &w->out[0], *addend = &w->in[MATMUL_ADDEND];
+  const bool added = w->nin > 2;
+  if (w->in[MATMUL_A].type != HEED_BFLOAT16 || w->in[MATMUL_B].type != HEED_BFLOAT16
+      || (out->type != HEED_BFLOAT16 && out->type != HEED_FLOAT32)
+      || w->matmul.accumulate || w->matmul.alpha != 1 || !has_pairs()) return false;
+  const matmuls m = matmul_open(self, w, HEED_FLOAT32);
+  if (m.batches != 1 || m.rows < PAIRS_MANY || m.depth < 2 || m.depth % 2 > 0
+      || m.a.column != 1 || m.b.row != 1 || m.c.column != 1
+      || (added && (m.addend.row != 0 || m.addend.column != 1
+                    || (addend->type != HEED_FLOAT32 && addend->type != HEED_BFLOAT16)))) return false;
+  float *bias = !added ? NULL : cpu_scratch(self, (size_t)m.columns * sizeof *bias);
+  if (added && bias == NULL) return false;
+  if (added) self->level->load(m.columns, HEED_FLOAT32, bias, addend->type, m.addend.data, 1);
+  pairs_product p = {
+    .self = self, .x = (const uint16_t *)m.a.data, .w = (const uint16_t *)m.b.data, .bias = bias,
+    .y = m.c.data, .type = out->type, .m = m.rows, .n = m.columns, .k = m.depth,
+    .x_row = m.a.row, .w_row = m.b.column, .y_row = m.c.row
+  };
+  const bool done = pairs_run(&p);
+  cpu_scratch_free(bias);
+  return done;
+}
+
+#endif
+
+
 static const char *matmul (cpu *self, const work *w) {
   const heed_type type = matmul_type(w);
+#if defined(HAS_PAIRS)
+  if (matmul_pairs(self, w)) return NULL;
+#endif
   bool as_it_is = lies_as(&w->out[0], type);
   for (int i = 0; i < w->nin; i++) as_it_is &= lies_as(&w->in[i], type);
   if (as_it_is) {
