@@ -101,6 +101,29 @@ end)
 
 
 describe("heed's headers", function()
+  it("declare no function that nobody calls", function()
+    local function code_of(path)
+      local file <close> = assert(io.open(path))
+      return (file:read("a"):gsub("/%*.-%*/", ""))
+    end
+    local function each(files, visit)
+      for path in output_of("ls " .. files):gmatch("%S+") do visit(code_of(path)) end
+    end
+    local used, declared = {}, 0
+    each("src/*.c src/*/*.c src/*/*/*.h spec/c/*.c spec/c/*.h spec/c/*/*.c", function(text)
+      for name, rest in text:gmatch("%f[%w_](heed_[%w_]+)(.?.?)") do
+        if rest ~= " (" then used[name] = true end            -- no definition
+      end
+    end)
+    each("src/heed*.h src/lua/heed_*.h", function(text)
+      for name in text:gmatch("HEED_API%s[^;(]-%f[%w_](heed_[%w_]+) %(") do
+        assert.is_true(used[name], name .. " has no caller and no test")
+        declared = declared + 1
+      end
+    end)
+    assert.is_true(declared > 150)
+  end)
+
   local function compile(language, body)
     local path = os.tmpname()
     local file = assert(io.open(path, "w"))

@@ -130,8 +130,28 @@ describe("an environment variable that is empty", function()
 end)
 
 
+local MAKE <const> = "env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory "
+
+describe("make install", function()
+  it("says where it installs, and nothing of how", function()
+    local place = os.tmpname()
+    os.remove(place)
+    local said = output_of(MAKE .. "install -o all KIND=%s DESTDIR=%s PREFIX=/p",
+                           os.getenv "HEED_BUILD" or "release", place)
+    local there = output_of("find %s -type f | sed 's:%s::' | grep -E 'core.so|init.lua|bin'", place,
+                            place)
+    os.execute("rm -rf " .. place)
+    assert.equal("install " .. place .. "/p", said)
+    for _, path in ipairs{"share/lua/5.4/heed/init.lua", "share/lua/5.4/heed/nn/init.lua",
+                          "lib/lua/5.4/heed/core.so", "bin/heed"} do
+      assert.is_truthy(there:find("/p/" .. path, 1, true), path .. " is missing")
+    end
+  end)
+end)
+
+
 describe("make rock", function()
-  local make = "env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory rock "
+  local make = MAKE .. "rock "
 
   it("asks where the source is", function()
     assert.matches("where is the source%? make rock URL=", output_of(make))

@@ -44,6 +44,26 @@ describe("a spec", function()
 end)
 
 
+describe("the Makefile's lists of specs", function()
+  it("name specs that are there", function()
+    local lists = {"LONG", "EARLY", "NOT_emulated", "NOT_emulated-asan", "NEON", "NO_KERNELS",
+                   "ALONE"}
+    for _, list in ipairs(lists) do
+      local said = output_of(("env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory " ..
+                              "--eval 'shown:; @echo $(%s)' shown"):format(list))
+      local n = 0
+      for name in said:gmatch("%S+") do
+        local path = name:find("_spec%.lua$") and name or name:match("spec/c/.*") .. ".c"
+        local file <close> = io.open(path)
+        assert.is_truthy(file, ("%s: there is no %s"):format(list, path))
+        n = n + 1
+      end
+      assert.is_true(n > 2, list .. " is empty: " .. said)
+    end
+  end)
+end)
+
+
 describe("a test", function()
   it("fails where it compares nothing, whatever those before it did", function()
     local said = run [[

@@ -250,6 +250,16 @@ static void numbers_broadcast (heed_context *cx) {
   heed_drop(y); heed_drop(x); heed_drop(five);
 }
 
+static void numbers_keep_their_types (heed_context *cx) {
+  const int64_t most = ((int64_t)1 << 53) + 1;
+  int64_t whole = 0;
+  heed_tensor *n = heed_integer(cx, most), *y = heed_call(cx, HEED_neg, (heed_value[]){heed_t(n)}, 1);
+  check(heed_type_of(n) == HEED_INT64 && heed_rank(n) == 0, "an integer is one");
+  check(heed_read(y, HEED_INT64, &whole) && whole == -most, "an integer keeps all its digits");
+  check(heed_integer(NULL, 1) == NULL, "an integer of no context");
+  heed_drop(y); heed_drop(n);
+}
+
 static void bools_are_one (heed_context *cx) {
   uint8_t odd[4] = {0, 1, 2, 255}, bytes[4];
   const uint8_t even[4] = {0, 1, 1, 1};
@@ -436,6 +446,7 @@ int main (void) {
   numbers_are_gradients(cx, other);
   mixes_precision(cx, other);
   numbers_broadcast(cx);
+  numbers_keep_their_types(cx);
   bools_are_one(cx);
   rounds_alike();
   rules_say_who_may_attend(cx);

@@ -11,14 +11,17 @@
 typedef struct failing {
   long countdown;                  /* requests that succeed before; < 0: all do */
   bool onwards, failed;
-  long alive;                      /* blocks */
+  long alive, bytes;               /* blocks, and their bytes by the sizes that came in */
 } failing;
 
 /* For heed_host and lua_newstate alike. Lua relies on blocks to shrink. */
 static void *failing_resize (void *self, void *block, size_t old_size, size_t new_size) {
   failing *a = self;
   if (new_size == 0) {
-    if (block != NULL) a->alive--;
+    if (block != NULL) {
+      a->alive--;
+      a->bytes -= (long)old_size;
+    }
     free(block);
     return NULL;
   }
@@ -29,7 +32,9 @@ static void *failing_resize (void *self, void *block, size_t old_size, size_t ne
     return NULL;
   }
   void *bigger = realloc(block, new_size);
-  if (bigger != NULL && block == NULL) a->alive++;
+  if (bigger == NULL) return NULL;
+  if (block == NULL) a->alive++;
+  a->bytes += (long)new_size - (block == NULL ? 0 : (long)old_size);    /* Lua's kind is no size */
   return bigger;
 }
 

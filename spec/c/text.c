@@ -33,15 +33,20 @@ static void check (bool good, const char *what, long at) {
 #define NAMES \
   "\"?\":0,\"a\":1,\"b\":2,\"ab\":3,\"##b\":4,\"\\u2581a\":5,\"\\u0120\":6,\"c\":7," \
   "\"<0x41>\":8"
+#define FOUR(x) x x x x
+#define LONG(x) FOUR(FOUR(FOUR(x x x x x)))             /* two of them take more than 512 bytes */
+#define LONG_NAMES "\"" LONG("x") "\":10,\"" LONG("y") "\":11,\"" LONG("x") LONG("y") "\":12"
 
 /* Files of each kind of model, with parts that keep memory. */
 static const char *const FILES[] = {
   "{" ADDED NORMALIZERS TEMPLATE "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
   "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
-  "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"vocab\":{" NAMES "}}}",
+  "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\","
+  "\"vocab\":{" NAMES "}}}",
   "{" ADDED TEMPLATE "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true},"
   "\"decoder\":{\"type\":\"ByteLevel\"},"
-  "\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"merges\":[\"a b\"],\"vocab\":{" NAMES "}}}",
+  "\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"merges\":[\"a b\",\"" LONG("x") " " LONG("y")
+  "\"],\"vocab\":{" NAMES "," LONG_NAMES "}}}",
   "{" ADDED NORMALIZERS "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\","
   "\"prepend_scheme\":\"always\"},\"decoder\":{\"type\":\"Sequence\",\"decoders\":["
   "{\"type\":\"ByteFallback\"},{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\"}]},"
@@ -149,7 +154,7 @@ static void check_run (int which, bool onwards) {
   long at = 0;
   for (bool failed = true; failed; at++) {
     core_trim(cx);
-    long alive = memory.alive;
+    long alive = memory.alive, bytes = memory.bytes;
     memory.failed = false;
     memory.countdown = at;
     uint64_t sum = run(cx, which);
@@ -158,16 +163,29 @@ static void check_run (int which, bool onwards) {
     check(sum == (heed_error(cx) != NULL ? 0 : wanted), "a result, or a failure", at);
     heed_clear(cx);
     core_trim(cx);
-    check(memory.alive == alive, "nothing stays behind", at);
+    check(memory.alive == alive && memory.bytes == bytes, "nothing stays behind", at);
   }
   check(at > 10, "there were allocations", at);
   if (which < FILES_THERE && !onwards) check_kept(cx, &memory, which, wanted);
   heed_close(cx);
-  check(memory.alive == 0, "the context takes all with it", 0);
+  check(memory.alive == 0 && memory.bytes == 0, "the context takes all with it", 0);
+}
+
+
+/* What the file says of its tokens. */
+static void check_tokens (void) {
+  heed_context *cx = heed_open(NULL);
+  heed_tokenizer *t = heed_tokenizer_read(cx, FILES[0], strlen(FILES[0]));
+  for (int64_t id = -1; id < 20; id++)
+    check(heed_token_is_special(t, id) == (id == 10), "<m> alone is special", (long)id);
+  check(!heed_token_is_special(NULL, 10), "nothing is special without a tokenizer", 0);
+  heed_tokenizer_drop(t);
+  heed_close(cx);
 }
 
 
 int main (void) {
+  check_tokens();
   for (int which = 0; which < FILES_THERE + 2; which++)
     for (int onwards = 0; onwards < 2; onwards++) check_run(which, onwards);
   return failures > 0;

@@ -95,8 +95,9 @@ local function condition(line, language)
 end
 
 
--- Where a statement stands that can be dropped: in Lua, what compiles alone and declares nothing.
-local function statement(line, language)
+-- Where a statement stands that can be dropped: in Lua, what compiles alone and declares nothing;
+-- in C no result that ends a function, which compilers demand. 'next' is the line behind.
+local function statement(line, language, next)
   local from, to = line:match("^%s*()%S.-()%s*$")
   if not from then return end
   local text = line:sub(from, to - 1)
@@ -108,6 +109,7 @@ local function statement(line, language)
     local first = text:match("^([%a_][%w_]*) %**[%a_]")
     local declares = first and first ~= "return" and first ~= "else" and first ~= "goto"
     local whole = from > 1 and text:find("^[%a_*(]") and text:find(";$") and depth == 0
+    if text:find("^return .") and next:find("^}") then return end
     if whole and not declares then return from, to - 1 end
   end
 end
@@ -131,7 +133,7 @@ end
 ---@return table[]
 function mutants.of(text, language)
   local list, number, start = {}, 0, 1
-  for code in (mutants.code(text, language) .. "\n"):gmatch("([^\n]*)\n") do
+  for code, next in (mutants.code(text, language) .. "\n"):gmatch("([^\n]*)\n()") do
     number = number + 1
     local line, base = text:sub(start, start + #code - 1), start - 1
     local function give(from, to, others)
@@ -146,7 +148,7 @@ function mutants.of(text, language)
     if from then
       give(from, to, {(language == "c" and "!(%s)" or "not (%s)"):format(line:sub(from, to))})
     end
-    from, to = statement(code, language)
+    from, to = statement(code, language, text:match("[^\n]*", next) or "")
     if from then give(from, to, {language == "c" and ";" or ""}) end
     start = start + #code + 1
   end
