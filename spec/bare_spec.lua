@@ -138,8 +138,7 @@ describe("make install", function()
     os.remove(place)
     local said = output_of(MAKE .. "install -o all KIND=%s DESTDIR=%s PREFIX=/p",
                            os.getenv "HEED_BUILD" or "release", place)
-    local there = output_of("find %s -type f | sed 's:%s::' | grep -E 'core.so|init.lua|bin'", place,
-                            place)
+    local there = output_of("cd %s && find . -type f", place)
     os.execute("rm -rf " .. place)
     assert.equal("install " .. place .. "/p", said)
     for _, path in ipairs{"share/lua/5.4/heed/init.lua", "share/lua/5.4/heed/nn/init.lua",
