@@ -269,7 +269,9 @@ local FOLDER <const> = arg[0]:gsub("[^/]*$", "") .. "../build/bench/"
 local IN_BLOCKS <const> = {decoder_q8_0 = true, decoder_q4_0 = true, minilm_q8_0 = true}
 
 local function loaded(name)
-  if name == "minilm_q8_0" then return assert(heed.models.load(FOLDER .. "minilm", {quantize = "q8_0"})) end
+  if name == "minilm_q8_0" then
+    return assert(heed.models.load(FOLDER .. "minilm", {quantize = "q8_0"}))
+  end
   return assert(heed.models.load(FOLDER .. name .. (IN_BLOCKS[name] and ".gguf" or "")))
 end
 

@@ -95,7 +95,8 @@ describe("a product on the CPU", function()
   end)
 
   it("of bfloat16 rows with rows is right at any size and end of a row", function()
-    for _, size in ipairs {{16, 2, 1}, {17, 34, 33}, {40, 66, 100}, {300, 31, 65}, {24, 2100, 31}} do
+    for _, size in ipairs {{16, 2, 1}, {17, 34, 33}, {40, 66, 100}, {300, 31, 65},
+                           {24, 2100, 31}} do
       local m, k, n = table.unpack(size)
       local x, w = numbers({m, k}, 3, "bfloat16"), numbers({n, k}, 4, "bfloat16")
       local bias, name = numbers({n}, 5, "bfloat16"), ("%dx%dx%d"):format(m, k, n)
@@ -114,7 +115,8 @@ describe("a product on the CPU", function()
 
   it("of bfloat16 keeps subnormal factors, and what is not finite", function()
     for place = 1, 2 do
-      local x, w = heed.zeros(20, 40, {dtype = "bfloat16"}), heed.zeros(50, 40, {dtype = "bfloat16"})
+      local x = heed.zeros(20, 40, {dtype = "bfloat16"})
+      local w = heed.zeros(50, 40, {dtype = "bfloat16"})
       local small, large = place == 1 and x or w, place == 1 and w or x
       small:fill_(2.0 ^ -130)
       large:fill_(2.0 ^ 120)

@@ -141,7 +141,7 @@ VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k, int zero,
 }
 
 
-/* Adds products of numbers of groups to the four lanes, those of each group behind the one before. */
+/* Adds products of numbers of groups to the four lanes, one group after the other. */
 INLINED __m128 add_groups (__m128 sum, __m512 a, __m512 b, __m512 c, __m512 d, bool has_least,
                            const int group) {
   UNROLL for (int j = 0; j < 4; j += group / DECODE_GROUP) {
