@@ -251,7 +251,8 @@ typedef struct vnni_type {
 
 static const vnni_type vnni_types[HEED_ALL_TYPES] = {
 #define BLOCK(NAME, name, elements, bytes, least, group, ...) \
-  [HEED_##NAME] = {vnni_products_##name, vnni_load_rows_##name, elements, ZERO_##name, group, least},
+  [HEED_##NAME] = {vnni_products_##name, vnni_load_rows_##name, elements, ZERO_##name, group, \
+                   least},
 #include "base/blocks.def"
 };
 
@@ -344,7 +345,7 @@ VNNI INLINED void vnni_tile (const vnni_panel *w, const vnni_span *x, int64_t k,
 }
 
 
-/* Columns of a panel, of m rows of y, at least VNNI_ROWS: the last rows begin among those before. */
+/* Columns of a panel, of m rows of y, VNNI_ROWS at least: the last begin among those before. */
 VNNI INLINED void vnni_tiles (const vnni_panel *w, const vnni_span *x, int64_t k, int64_t m,
                               bool has_least, const int group, float *y, int64_t y_row,
                               const float *bias, int64_t columns) {

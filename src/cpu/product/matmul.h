@@ -493,7 +493,8 @@ static bool matmul_pairs (cpu *self, const work *w) {
   if (m.batches != 1 || m.rows < PAIRS_MANY || m.depth < 2 || m.depth % 2 > 0
       || m.a.column != 1 || m.b.row != 1 || m.c.column != 1
       || (added && (m.addend.row != 0 || m.addend.column != 1
-                    || (addend->type != HEED_FLOAT32 && addend->type != HEED_BFLOAT16)))) return false;
+                    || (addend->type != HEED_FLOAT32 && addend->type != HEED_BFLOAT16))))
+    return false;
   float *bias = !added ? NULL : cpu_scratch(self, (size_t)m.columns * sizeof *bias);
   if (added && bias == NULL) return false;
   if (added) self->level->load(m.columns, HEED_FLOAT32, bias, addend->type, m.addend.data, 1);

@@ -2,9 +2,9 @@
 ** pairs.h - products of bfloat16 matrices of many rows, x W^T, by AVX-512's instruction for two
 ** products of bfloat16 that are added to a sum in float32 (BF16).
 **
-** Thirty-two rows of W are interleaved, two elements of each together, and stay so while all rows of
-** x are multiplied by them. The instruction takes subnormal numbers for zeros, and gives none: where
-** a factor has one, the product takes another way. A sum below 2^-126 becomes 0.
+** Thirty-two rows of W are interleaved, two elements of each together, and stay so while all rows
+** of x are multiplied by them. The instruction takes subnormal numbers for zeros, and gives none:
+** where a factor has one, the product takes another way. A sum below 2^-126 becomes 0.
 */
 
 #ifndef pairs_h
