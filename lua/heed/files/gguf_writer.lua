@@ -139,9 +139,14 @@ local function check_own_keys(metadata)
 end
 
 
+-- What a table holds itself: a metatable that hides would answer for keys that are not written.
 local function check_table(value, what)
   if value == nil then return {} end
-  if type(value) == "table" and not getmetatable(value) then return value end
+  if type(value) == "table" and not getmetatable(value) then
+    local own = {}
+    for key, each in next, value do own[key] = each end
+    return own
+  end
   fail("save: a table expected as %s, got %s", what, options.kind(value))
 end
 
