@@ -425,6 +425,19 @@ describe("a model in a GGUF file", function()
                    message(function() return m.tokenizer.encode end))
   end)
 
+  it("is refused where two tensors would have one name", function()
+    local tensors, metadata, types = assert(heed.load(FILE))
+    for name, other in next, {["blk.00.attn_norm.weight"] = "blk.0.attn_norm.weight",
+                              ["model.norm.weight"] = "output_norm.weight"} do
+      local both = {[name] = tensors[other] * 2}
+      for key, t in next, tensors do both[key] = t end
+      assert.is_true(heed.save(path, both, metadata, types))
+      local found, why = heed.models.load(path)
+      assert.is_nil(found)
+      assert.matches("stands there twice", why, 1, true)
+    end
+  end)
+
   it("takes adapters of directories", function()
     local m = assert(heed.models.load(HERE .. "smollm3"))
     local base = again(m, nil, {replace = true})

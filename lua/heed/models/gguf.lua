@@ -133,6 +133,7 @@ local function renamed(tensors, row, place, is_typed)
   local all = {}
   for name, t in next, tensors do
     local there = layout.published(name, row) or name
+    if all[there] then refuse.with("the tensor %s stands there twice", quoted(there)) end
     local is_norm = row.plus_one and there:find("norm%.weight$") and t.dtype:find("float")
     if is_norm then t = t - 1 end
     all[there] = t:dim() == 1 and name ~= FREQUENCIES and place(t) or t
