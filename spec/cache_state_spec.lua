@@ -246,6 +246,28 @@ describe("the state of a cache", function()
     assert.same({}, nn.Cache():state(m))
     assert.equal(0, nn.Cache():load_state({}, m):length())
   end)
+
+  it("is read as it lies in a table, whatever a metatable would give", function()
+    local tokens = heed.tensor({1, 1, 0}, {dtype = "int64"})
+    local odd = setmetatable({["cache.tokens"] = tokens}, {__index = function() return 5 end})
+    assert.matches("load_state: int64 of rank 1 expected as 'cache.pad', got nil",
+                   message(function() nn.Cache():load_state(odd, decoder()) end), 1, true)
+  end)
+
+  it("brings no gradients into a cache with a capacity", function()
+    local m, cache = nn.MultiHeadAttention(8, 2), nn.Cache{capacity = 4}
+    local x, state = heed.ones(1, 2, 8), {}
+    heed.no_grad(m, x, {cache = cache, causal = true})
+    for name, t in next, cache:state(m) do
+      state[name] = t.dtype == "float32" and t:clone():requires_grad_(true) or t
+    end
+    local own = nn.Cache{capacity = 4}:load_state(state, m)
+    for _, slot in next, own.slots do
+      assert.is_false(slot.all_k.requires_grad)
+      assert.is_false(slot.all_v.requires_grad)
+    end
+    assert.equal(2, own:length())
+  end)
 end)
 
 

@@ -225,10 +225,11 @@ function fixed.truncate(cache, n)
 end
 
 
+-- Buffers hold values alone, also where a state's tensors require gradients.
 local function filled(slot, k, v)
   local n = k:size(3)
-  slot.k:narrow(3, 1, n):copy_(k)
-  slot.v:narrow(3, 1, n):copy_(v)
+  slot.k:narrow(3, 1, n):copy_(k:detach())
+  slot.v:narrow(3, 1, n):copy_(v:detach())
   return slot
 end
 

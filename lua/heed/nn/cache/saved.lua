@@ -135,16 +135,20 @@ local function read_uses(state, model)
 end
 
 
-local function check_tensors(state)
+-- The tensors that a table holds itself.
+local function read_tensors(state)
   if type(state) ~= "table" or getmetatable(state) ~= nil and rawget(state, TOKENS) == nil then
     fail("load_state: a table of tensors expected, got %s", options.kind(state))
   end
+  local own = {}
   for name, t in next, state do
     if type(name) ~= "string" or not options.is_alive(t) then
       fail("load_state: tensors under names expected, got %s as %s", options.kind(t),
            options.kind(name))
     end
+    own[name] = t
   end
+  return own
 end
 
 
@@ -214,7 +218,7 @@ end
 ---@param store table the store of the cache
 function saved.load(cache, state, model, store)
   check_model("load_state", model)
-  check_tensors(state)
+  state = read_tensors(state)
   check_window(cache, state)
   local uses, found, device = read_uses(state, model)
   local order, contexts, slots, held, batch, count = {}, {}, {}, {}, nil, nil
