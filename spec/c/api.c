@@ -253,7 +253,8 @@ static void numbers_broadcast (heed_context *cx) {
 static void numbers_keep_their_types (heed_context *cx) {
   const int64_t most = ((int64_t)1 << 53) + 1;
   int64_t whole = 0;
-  heed_tensor *n = heed_integer(cx, most), *y = heed_call(cx, HEED_neg, (heed_value[]){heed_t(n)}, 1);
+  heed_tensor *n = heed_integer(cx, most);
+  heed_tensor *y = heed_call(cx, HEED_neg, (heed_value[]){heed_t(n)}, 1);
   check(heed_type_of(n) == HEED_INT64 && heed_rank(n) == 0, "an integer is one");
   check(heed_read(y, HEED_INT64, &whole) && whole == -most, "an integer keeps all its digits");
   check(heed_integer(NULL, 1) == NULL, "an integer of no context");
