@@ -107,16 +107,18 @@ local function new_turn(who, D, o)
 end
 
 
--- The turn of D columns by these options.
+-- The turn of D columns by these options. One that is kept is made by the copy of scaling by which
+-- it is found: a script's table may say something else whenever it is read.
 local function turn_of(who, D, o)
   local turn = kept_turn(D, o)
   if turn then return turn end
-  local given = type(o.scaling) == "table"
-  local scaling = given and plain_copy(o.scaling) or nil
+  local copy = type(o.scaling) == "table" and plain_copy(o.scaling) or nil
+  local is_kept = o.scaling == nil or copy ~= nil
+  o.scaling = copy or o.scaling
   turn = new_turn(who, D, o)
-  if given and not scaling or o.scaling ~= nil and not given then return turn end
+  if not is_kept then return turn end
   turn.by = {D = D, base = o.base, fraction = o.fraction, most = o.max_position_embeddings,
-             interleaved = o.interleaved, scaling = scaling}
+             interleaved = o.interleaved, scaling = copy}
   latest = latest % MOST_KEPT + 1
   turns[latest] = turn
   return turn
