@@ -238,6 +238,8 @@ describe("nn.lora", function()
     local function why(...) return message_of(nn.lora, ...) end
     assert.matches("a module expected as the first argument, got 3", why(3))
     assert.matches("options expected, since the model has no adapters", why(model))
+    assert.matches("no layer is called 'v_proj'; did you mean 'value'?",
+                   why(nn.Encoder(8, 2, 1), {targets = {"v_proj"}}), 1, true)
     assert.matches("no layer is called 'querry'; did you mean 'query'",
                    why(model, {targets = {"querry"}}))
     assert.matches("an nn.Linear expected at the target layers.1.mlp, got MLP",

@@ -51,9 +51,21 @@ local M = {}
 
 local FLOATS <const> = {bfloat16 = true, float16 = true, float32 = true, float64 = true}
 
-local function check_dtype(who, dtype)
+-- `how` says what makes blocks, which no conversion to a type does.
+local function check_dtype(who, dtype, how)
   if dtype == nil or FLOATS[dtype] then return end
-  fail("%s: a floating point type expected as option dtype, got %s", who, kind(dtype))
+  local advice = type(dtype) == "string" and rawget(blocks, dtype) and "; " .. how:format(dtype)
+  fail("%s: a floating point type expected as option dtype, got %s%s", who, kind(dtype),
+       advice or "")
+end
+
+
+-- Does a path name a GGUF file? Endings that look alike are refused, as of "x.GGUF" or "x.gguf/".
+local function is_gguf(who, path)
+  if path:find("%.gguf$") then return true end
+  if not path:lower():find("%.gguf/*$") then return false end
+  fail("%s: a file's path that ends in '.gguf' expected, or one of a directory that does not look "
+       .. "like it, got '%s'", who, path)
 end
 
 
@@ -222,14 +234,14 @@ function M.load(path, given, ...)
   if type(o.packed) ~= "boolean" then
     fail("models.load: a boolean expected as option packed, got %s", kind(o.packed))
   end
-  check_dtype("models.load", o.dtype)
+  check_dtype("models.load", o.dtype, "option quantize = '%s' puts weights into blocks")
   if o.quantize ~= nil then
     check_blocks("models.load", o.quantize)
     if o.dtype ~= nil and o.dtype ~= "float32" then
       fail("models.load: float32 expected as option dtype beside quantize, got %s", o.dtype)
     end
   end
-  local model, why = refuse.try(path:find("%.gguf$") and load_gguf or load, path, o)
+  local model, why = refuse.try(path:lower():find("%.gguf$") and load_gguf or load, path, o)
   if model then return model, why or nil end
   return nil, ("models.load: %s: %s"):format(path, why)
 end
@@ -286,8 +298,8 @@ function M.save(path, model, given, ...)
   options.no_more("models.save", 3, ...)
   whole.check_path("models.save", path)
   local o = options.read("models.save", given, {dtype = options.any, replace = false})
-  check_dtype("models.save", o.dtype)
-  local is_file = path:find("%.gguf$")
+  check_dtype("models.save", o.dtype, "model:quantize('%s') makes blocks of weights before")
+  local is_file = is_gguf("models.save", path)
   check_model("models.save", model, is_file)
   if not is_file and not o.dtype then check_values(model) end
   local done, why = refuse.try((is_file and gguf_saving or saving).save, path, model, o.replace,
@@ -308,6 +320,10 @@ end
 function M.save_adapters(path, model, given, ...)
   options.no_more("models.save_adapters", 3, ...)
   whole.check_path("models.save_adapters", path)
+  if is_gguf("models.save_adapters", path) then
+    fail("models.save_adapters: a directory's path expected, got '%s'; adapters are no GGUF file",
+         path)
+  end
   local o = options.read("models.save_adapters", given, {replace = false})
   check_model("models.save_adapters", model)
   local done, why = refuse.try(peft.save, path, model, o.replace)

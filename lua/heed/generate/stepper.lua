@@ -110,7 +110,8 @@ local function check_replayed(model)
   for name, module in model:named_modules() do
     local what = module:weights_callback() and "callback of weights" or hooks.any(module) and "hook"
     if what then
-      fail("generate: option capture replays a step, which calls no %s: of '%s'", what, name)
+      fail("generate: option capture replays a step, which calls no %s: of %s", what,
+           name == "" and "the model itself" or ("'%s'"):format(name))
     end
   end
 end

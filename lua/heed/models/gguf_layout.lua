@@ -118,8 +118,8 @@ function gguf_layout.name_of(kind)
     known[#known + 1] = row.also
   end
   table.sort(known)
-  refuse.with("one of %s expected as model_type for a .gguf file, got %s",
-              table.concat(known, ", "),
+  refuse.with("one of %s expected as model_type for a .gguf file, got %s; a path without .gguf "
+              .. "writes a directory", table.concat(known, ", "),
               type(kind) == "string" and refuse.quoted(kind) or type(kind))
 end
 

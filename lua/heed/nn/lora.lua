@@ -30,6 +30,12 @@ local function target_of(path, targets)
 end
 
 
+-- What linear layers are called in the files of most models, as libraries for adapters name them.
+local PUBLISHED <const> = {
+  q_proj = "query", k_proj = "key", v_proj = "value", o_proj = "out", gate_proj = "gate",
+  up_proj = "up", down_proj = "down",
+}
+
 -- Places of layers whose paths end with a target.
 local function places_in(model, targets)
   local found, names = {}, {}
@@ -43,8 +49,10 @@ local function places_in(model, targets)
   end
   for _, name in ipairs(targets) do
     if not found[name] then
+      local own = rawget(PUBLISHED, name)
       heed.fail("%s: no layer is called '%s'; %s", WHO, name,
-                options.hint(name, options.names(names)))
+                own and names[own] and ("did you mean '%s'?"):format(own)
+                or options.hint(name, options.names(names)))
     end
   end
   return places
