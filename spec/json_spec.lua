@@ -21,6 +21,10 @@ local accepted = {
 local refused = {
   ["expected a value at byte 1, got the end"] = {""},
   ["expected a value at byte 3, got the end"] = {" \n"},
+  ['expected a value at byte 1, got "à"'] = {"à!"}, ['expected a value at byte 1, got "अ"'] = {"अ!"},
+  ['expected a value at byte 1, got "߿"'] = {"߿!"},
+  ['expected a value at byte 1, got "\u{ffff}"'] = {"\u{ffff}!"},
+  ['expected a value at byte 1, got "\u{10000}"'] = {"\u{10000}!"},
   ["expected a value"] = {
     "[,1]", "[1,]", "[,]", "[1,,2]", "*", "'a'", "NaN", "Infinity", "nul", "True", "+1", ".5",
     "[truth]", '{"a":}', "[a]", "\u{FEFF}{}", "[\\u0020]", "undefined", "\0", "\f[]", '["a", ]',

@@ -261,6 +261,11 @@ describe("the normalizer Precompiled", function()
     assert.equal("\xff A\xe3\x80", tok:decode((tok:encode("\xff\t\u{ff21}\xe3\x80"))))
   end)
 
+  it("may have a table without texts", function()
+    local tok = assert(with "BAAAAAAAAAA=")
+    assert.equal("ab", tok:decode((tok:encode "ab")))
+  end)
+
   it("refuses tables that are none", function()
     for table, wanted in pairs{
       ["?"] = "base64 expected", ["AAAA"] = "a tree and texts expected", [""] = "a tree and texts",

@@ -1,5 +1,6 @@
 /*
-** failing.h - an allocator of which one request fails, alone or with all that follow.
+** failing.h - an allocator of which one request fails, alone, with the next one, by which heed asks
+** again once it has trimmed, or with all that follow.
 */
 
 #ifndef failing_h
@@ -10,7 +11,7 @@
 
 typedef struct failing {
   long countdown;                  /* requests that succeed before; < 0: all do */
-  bool onwards, failed;
+  bool twice, onwards, failed;
   long alive, bytes;               /* blocks, and their bytes by the sizes that came in */
 } failing;
 
@@ -27,8 +28,8 @@ static void *failing_resize (void *self, void *block, size_t old_size, size_t ne
   }
   bool grows = block == NULL || new_size > old_size;
   if (grows && a->countdown >= 0 && a->countdown-- == 0) {
+    if (a->onwards || (a->twice && !a->failed)) a->countdown = 0;
     a->failed = true;
-    if (a->onwards) a->countdown = 0;
     return NULL;
   }
   void *bigger = realloc(block, new_size);

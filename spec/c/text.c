@@ -141,8 +141,10 @@ static void check_kept (heed_context *cx, failing *memory, int which, uint64_t w
 }
 
 
-static void check_run (int which, bool onwards) {
-  failing memory = {.countdown = -1, .onwards = onwards};
+enum { ONCE, TWICE, ONWARDS, WAYS };
+
+static void check_run (int which, int way) {
+  failing memory = {.countdown = -1, .twice = way == TWICE, .onwards = way == ONWARDS};
   heed_host host = {.resize = failing_resize, .self = &memory};
   heed_context *cx = heed_open(&host);
   if (cx == NULL) {
@@ -166,7 +168,7 @@ static void check_run (int which, bool onwards) {
     check(memory.alive == alive && memory.bytes == bytes, "nothing stays behind", at);
   }
   check(at > 10, "there were allocations", at);
-  if (which < FILES_THERE && !onwards) check_kept(cx, &memory, which, wanted);
+  if (which < FILES_THERE && way != ONWARDS) check_kept(cx, &memory, which, wanted);
   heed_close(cx);
   check(memory.alive == 0 && memory.bytes == 0, "the context takes all with it", 0);
 }
@@ -187,6 +189,6 @@ static void check_tokens (void) {
 int main (void) {
   check_tokens();
   for (int which = 0; which < FILES_THERE + 2; which++)
-    for (int onwards = 0; onwards < 2; onwards++) check_run(which, onwards);
+    for (int way = 0; way < WAYS; way++) check_run(which, way);
   return failures > 0;
 }
