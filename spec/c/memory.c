@@ -1,11 +1,17 @@
 /*
-** memory.c - the limit of a context: what it refuses, and in which words.
+** memory.c - the limit of a context: what it refuses, and in which words; exact sizes where a
+** sanitizer looks.
 */
 
 #include <stdio.h>
 #include <string.h>
 
 #include "heed.h"
+#include "memory/context.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 #define MIB ((size_t)1 << 20)
 
@@ -99,8 +105,30 @@ static void works_count (heed_context *cx) {
 /* }================================================================== */
 
 
+/* AddressSanitizer sees the byte behind a tensor, and behind a block. */
+static void sizes_are_exact (heed_context *cx) {
+#ifdef __SANITIZE_ADDRESS__
+  const size_t live = heed_memory_now(cx).live;
+  heed_tensor *x = heed_empty(cx, HEED_BOOL, 1, (int64_t[]){5});
+  check(heed_memory_now(cx).live == live + 5, "a tensor is counted exactly");
+  check(__asan_address_is_poisoned((char *)heed_data(x) + 5), "a byte behind a tensor");
+  const size_t other = heed_memory_now(cx).other;
+  char *block = core_alloc(cx, 5);
+  check(heed_memory_now(cx).other == other + 5, "a block is counted exactly");
+  check(!__asan_address_is_poisoned(block + 4) && __asan_address_is_poisoned(block + 5),
+        "a byte behind a block");
+  core_free(cx, block, 5);
+  check(__asan_address_is_poisoned(block), "a block that was freed");
+  heed_drop(x);
+#else
+  (void)cx;
+#endif
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
+  sizes_are_exact(cx);
   heed_memory_limit(cx, 64 * MIB);
   host_asks(cx);
   graph_counts(cx);

@@ -55,7 +55,8 @@ static const struct row { const char *name, *file, *text; long least; } ROWS[] =
    "\"ByteLevel\"},{\"type\":\"Lowercase\"},{\"type\":\"NFD\"},{\"type\":\"NFKC\"},{\"type\":"
    "\"Nmt\"},{\"type\":\"StripAccents\"},{\"type\":\"BertNormalizer\",\"clean_text\":true,"
    "\"handle_chinese_chars\":true,\"strip_accents\":true,\"lowercase\":true}]},\"model\":{\"type\":"
-   "\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",-9],[\"a\",-3],[\"b\",-3],[\"ab\",-1]]}}", "ab", 252},
+   "\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",-9],[\"a\",-3],[\"b\",-3],[\"ab\",-1]]}}", "ab",
+   252},
 };
 
 
