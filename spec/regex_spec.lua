@@ -103,8 +103,12 @@ describe("a regular expression", function()
   end
 
   it("quotes no half of a character", function()
-    local _, message = load_pattern("\\q" .. ("é"):rep(30))
-    assert.is_truthy(utf8.len(message:match("at '(.*)'")))
+    for i = 0, 3 do
+      local _, message = load_pattern("\\q" .. ("a"):rep(i) .. ("\u{10000}"):rep(30))
+      local quoted = message:match("at '(.*)'")
+      assert.is_truthy(utf8.len(quoted))
+      assert.is_true(#quoted > 36 and #quoted <= 40, quoted)
+    end
   end)
 
   it("that comes back too often is refused as it runs", function()

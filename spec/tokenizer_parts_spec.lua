@@ -79,6 +79,26 @@ describe("a BPE model", function()
     assert.equal("b|b</w>", pieces(tok, "bb"))
   end)
 
+  it("has affixes of up to 64 bytes, both at one character too", function()
+    local prefix, suffix = ("p"):rep(64), ("s"):rep(64)
+    local last = prefix .. "é" .. suffix
+    local tok = assert(made{model = bpe({"?", "a", last}, {}, {
+      continuing_subword_prefix = prefix, end_of_word_suffix = suffix,
+    })})
+    assert.equal("a|" .. last, pieces(tok, "aé"))
+    local _, why = made{model = bpe({"?"}, {}, {end_of_word_suffix = suffix .. "s"})}
+    assert.matches("a prefix or suffix of at most 64 bytes expected", why)
+  end)
+
+  it("joins words of any length, of few characters and of many", function()
+    local tok = assert(made{model = bpe({"?", "a", "b", "ab"}, {{"a", "b"}})})
+    for n = 1, 60 do
+      local word = ("b"):rep(n % 2) .. ("ab"):rep(n // 2)
+      local wanted = (n % 2 == 1 and "b|" or "") .. ("ab|"):rep(n // 2)
+      assert.equal(wanted, pieces(tok, word) .. "|", n)
+    end
+  end)
+
   it("refuses an affix that is no short text", function()
     for _, name in ipairs{"continuing_subword_prefix", "end_of_word_suffix"} do
       for _, affix in ipairs{5, ("x"):rep(100000)} do
