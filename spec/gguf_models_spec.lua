@@ -230,6 +230,17 @@ describe("models.save into a GGUF file", function()
     assert.is_true(other.words.weight:equal(m.words.weight:to("float32")))
   end)
 
+  it("refuses ids that GGUF has no room for", function()
+    for name, key in pairs{llama3 = "eos_token_id", qwen3 = "bos_token_id"} do
+      local m = assert(heed.models.load(HERE .. name))
+      for _, id in ipairs{math.maxinteger, -1, 1 << 32, 1.5} do
+        m.generation = {[key] = id}
+        local why = select(2, heed.models.save(path, m, {replace = true}))
+        assert.matches(key .. " of 32 bits expected for a .gguf file, got", why)
+      end
+    end
+  end)
+
   it("says how words are drawn, and what the file does not say", function()
     local m = assert(heed.models.load(HERE .. "llama3"))
     m.generation.do_sample, m.generation.top_p, m.generation.max_new_tokens = true, 0.75, 9

@@ -25,7 +25,6 @@ local FILES <const> = {
 }
 local FOLDERS <const> = {"", "1_Pooling/", "2_Dense/"}
 
-local MOST_LEFT <const> = 1 << 20            -- bytes
 
 local place = os.tmpname()
 
@@ -191,7 +190,7 @@ function directories.run(r, announce)
                              "{" .. table.concat(parts, ", ") .. "}",
                              "{" .. table.concat(places, ", ") .. "}")
   announce(source)
-  return "directories", source, check.run(source, true) or check.settle(MOST_LEFT)
+  return "directories", source, check.run(source, true)
 end
 
 

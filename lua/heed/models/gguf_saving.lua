@@ -139,11 +139,20 @@ end
 
 -- Words ------------------------------------------------------------------------
 
+local LARGEST_ID <const> = (1 << 32) - 1
+
+-- An id of generation_config.json, where it is given.
+local function id_of(key, id)
+  if id == nil or math.type(id) == "integer" and id >= 0 and id <= LARGEST_ID then return id end
+  refuse.with("generation_config.json: %s of 32 bits expected for a .gguf file, got %s", key,
+              options.kind(id))
+end
+
 -- The ids that end a text: that of the tokenizer first.
 local function ends_of(model, special)
   local value, ends = model.generation.eos_token_id, {special.eos}
   for _, id in ipairs(type(value) == "table" and value or {value}) do
-    if id ~= special.eos then ends[#ends + 1] = id end
+    if id ~= special.eos then ends[#ends + 1] = id_of("eos_token_id", id) end
   end
   return ends
 end
@@ -158,7 +167,7 @@ local function put_ends(w, model, special)
   put(w, "tokenizer.ggml." .. gguf_tokenizer.ids.eos, ends[1], "uint32")
   for i, key in ipairs(layout.ends) do put(w, key, ends[i + 1], "uint32") end
   put(w, "tokenizer.ggml." .. gguf_tokenizer.ids.bos,
-      special.bos or model.generation.bos_token_id, "uint32")
+      special.bos or id_of("bos_token_id", model.generation.bos_token_id), "uint32")
 end
 
 
