@@ -49,6 +49,8 @@ describe("a regular expression", function()
     ["the long s in any case"] = {"(?i:s)x?", "aſxS", {"a", "ſx", "S"}},
     ["characters by their numbers"] = {"\\x4B|\\x4f|\\u00E9|\\u20aC", "aKOé€b",
                                        {"a", "K", "O", "é", "€", "b"}},
+    ["one of several letters beyond ASCII"] = {"[éß-ñλ]", "éaåλbóñ",
+                                               {"é", "a", "å", "λ", "bó", "ñ"}},
     ["lines"] = {"^a|b$", "ab\nab\na", {"a", "b", "\n", "a", "b", "\n", "a"}},
     ["any character but the newline"] = {".", "é\na", {"é", "\n", "a"}},
     ["what is empty, between two characters"] = {"(?=b)", "abab", {"a", "ba", "b"}},

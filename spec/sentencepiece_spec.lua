@@ -46,6 +46,10 @@ local CLUSTERS <const> = {
   {"\u{feff}", " ", {{0, 3}}},
   {"\u{b2}\u{301}\u{b2}", "22", {{0, 6}}},
   {"\u{85}\u{ff21}", "\u{85}A", {{0, 5}}},
+  {"\u{7e}\u{301}", "\u{7e}\u{301}", {{0, 3}}},
+  {"\u{7f}\u{301}", "\u{301}", {{0, 1}}},
+  {"\u{9f}\u{301}", "\u{301}", {{0, 2}}},
+  {"\u{a0}\u{301}", " ", {{0, 2}}},
   {"\u{ff21}\u{fe0f}", "A\u{fe0f}", {{0, 6}}},
   {"\u{600}\u{ff21}\u{301}", "\u{600}A\u{301}", {{0, 7}}},
   {"\u{3300}", "\u{30a2}\u{30d1}\u{30fc}\u{30c8}", {{0, 3}}},
@@ -328,6 +332,11 @@ describe("the pre-tokenizer Metaspace", function()
       end
     end)
   end
+
+  it("has any character for the blank, of four bytes too", function()
+    local tok = assert(with('{"type":"Metaspace","replacement":"\u{10000}"}'))
+    assert.same(tok:encode("\u{10000}a"):totable(), tok:encode("a"):totable())
+  end)
 
   it("reads older files", function()
     local one = assert(with('{"type":"Metaspace","replacement":"▁","add_prefix_space":false}'))

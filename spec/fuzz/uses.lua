@@ -97,8 +97,9 @@ local FOREIGN <const> = {
   "use.twice()", "use.released()", "use.far()",
 }
 
--- Values without effects of their own: what a function among the arguments changes is its caller's.
-local EFFECTS <const> = {"_%(", "release%(%)", "backward", "error%(%)", "error%({", "^error"}
+-- Values without effects of their own: what a function among the arguments changes is its caller's,
+-- and a yield would end the item.
+local EFFECTS <const> = {"_%(", "release%(%)", "backward", "yield", "error%(%)", "error%({", "^error"}
 
 local function has_effects(text)
   for _, pattern in ipairs(EFFECTS) do
