@@ -99,7 +99,8 @@ local FOREIGN <const> = {
 
 -- Values without effects of their own: what a function among the arguments changes is its caller's,
 -- and a yield would end the item.
-local EFFECTS <const> = {"_%(", "release%(%)", "backward", "yield", "error%(%)", "error%({", "^error"}
+local EFFECTS <const> = {"_%(", "release%(%)", "backward", "yield", "error%(%)", "error%({",
+                         "^error"}
 
 local function has_effects(text)
   for _, pattern in ipairs(EFFECTS) do
