@@ -21,7 +21,8 @@ local accepted = {
 local refused = {
   ["expected a value at byte 1, got the end"] = {""},
   ["expected a value at byte 3, got the end"] = {" \n"},
-  ['expected a value at byte 1, got "à"'] = {"à!"}, ['expected a value at byte 1, got "अ"'] = {"अ!"},
+  ['expected a value at byte 1, got "à"'] = {"à!"},
+  ['expected a value at byte 1, got "अ"'] = {"अ!"},
   ['expected a value at byte 1, got "߿"'] = {"߿!"},
   ['expected a value at byte 1, got "\u{ffff}"'] = {"\u{ffff}!"},
   ['expected a value at byte 1, got "\u{10000}"'] = {"\u{10000}!"},

@@ -377,6 +377,11 @@ static void rules_say_who_may_attend (heed_context *cx) {
   check(mask_of(cx, 8, rule, 1, &none) == -1, "a tensor that is not there");
   for (int n = 1; n < 8; n++)
     check(n == 3 || n == 5 || mask_of(cx, n, rule, n > 3, &ids) == -1, "a rule that is cut off");
+  const int64_t size[] = {1, 1, 3, 3}, cut[] = {HEED_MASK_BAND, -1, 0, HEED_MASK_BAND, -1};
+  const heed_value args[] = {heed_l(4, size), heed_l(5, cut), heed_ts(0, NULL)};
+  check(heed_call(cx, HEED_attention_mask, args, 3) == NULL &&
+        strstr(heed_error(cx), "stands at number 4") != NULL, "where a rule is cut off");
+  heed_clear(cx);
   heed_drop(ids);
 }
 

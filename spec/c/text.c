@@ -27,7 +27,8 @@ static void check (bool good, const char *what, long at) {
   "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"}," \
   "{\"type\":\"BertNormalizer\",\"lowercase\":true,\"strip_accents\":true," \
   "\"handle_chinese_chars\":true,\"clean_text\":true},{\"type\":\"Nmt\"},{\"type\":\"Replace\"," \
-  "\"pattern\":{\"Regex\":\"z+\"},\"content\":\"b\"},{\"type\":\"Prepend\",\"prepend\":\"a\"}]},"
+  "\"pattern\":{\"Regex\":\"z+\"},\"content\":\"b\"},{\"type\":\"Prepend\",\"prepend\":\"a\"}," \
+  "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"BAAAAAAAAAA=\"}]},"
 #define TEMPLATE \
   "\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"<m>\",9],\"sep\":[\"<m>\",9]},"
 #define NAMES \
