@@ -367,49 +367,6 @@ describe("rope with scaling", function()
 end)
 
 
-describe("options of rope that change between calls", function()
-  local x = heed.randn(3, 8)
-
-  it("count as they are at each call", function()
-    local scaling = {rope_type = "linear", factor = 2}
-    local o = {scaling = scaling, offset = 5}
-    local first = rope(x, o)
-    assert.is_true(first:equal(rope(x, o)))
-    scaling.factor = 4
-    local second = rope(x, o)
-    assert.is_false(first:equal(second))
-    assert.is_true(second:equal(rope(x, {scaling = {type = "linear", factor = 4}, offset = 5})))
-    scaling.rope_theta = 100
-    local third = rope(x, o)
-    assert.is_false(second:equal(third))
-    scaling.rope_theta = nil
-    assert.is_true(second:equal(rope(x, o)))
-    for _, changed in ipairs{{base = 500}, {fraction = 0.5}, {interleaved = true}, {offset = 6}} do
-      changed.offset = changed.offset or 5
-      local y = rope(x, changed)
-      assert.is_false(y:equal(rope(x, {offset = 5})))
-      assert.is_true(y:equal(rope(x, changed)))
-    end
-    assert.is_true(rope(x:narrow(2, 1, 4), {offset = 5}):isfinite():all())
-  end)
-
-  it("are no other script's: a table that says something else whenever it is read", function()
-    for k = 1, 12 do
-      local reads, factor = 0, 16 + k
-      local function changing()
-        reads = reads + 1
-        return next, {rope_type = "linear", factor = reads == k and factor or 3}
-      end
-      local other = rope(x, {scaling = {type = "linear", factor = factor}, offset = 1})
-      pcall(rope, x, {scaling = setmetatable({}, {__pairs = changing}), offset = 1})
-      assert.is_true(reads > 0)
-      local y = rope(x, {scaling = {rope_type = "linear", factor = factor}, offset = 1})
-      assert.is_true(y:equal(other))
-    end
-  end)
-end)
-
-
 describe("positions of keys", function()
   it("count the keys that are there", function()
     local keys = heed.tensor{{false, false, true, true}, {true, true, true, true},
