@@ -43,7 +43,7 @@ function Linear:init(inputs, outputs, given)
   inputs = count("nn.Linear", "inputs", inputs, 0)
   outputs = count("nn.Linear", "outputs", outputs, 0)
   local o = read("nn.Linear", given, {bias = true})
-  self.weight = Parameter(heed.empty(outputs, inputs))
+  self.weight = parameter.empty(outputs, inputs)
   self.bias = o.bias and Parameter(heed.empty(outputs))
   self:reset()
 end
@@ -111,7 +111,7 @@ function Embedding:init(rows, dim, given)
   rows = count("nn.Embedding", "the number of ids", rows)
   dim = count("nn.Embedding", "dim", dim)
   read("nn.Embedding", given, {})
-  self.weight = Parameter(heed.empty(rows, dim))
+  self.weight = parameter.empty(rows, dim)
   self:reset()
 end
 

@@ -110,7 +110,7 @@ end
 
 -- A parameter of normal numbers.
 local function drawn(...)
-  local t = Parameter(heed.empty(...))
+  local t = parameter.empty(...)
   parameter.draw(t, "normal_", 0, 1)
   return t
 end

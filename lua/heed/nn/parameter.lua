@@ -49,6 +49,20 @@ end
 function parameter.is_hollow() return making.hollow end
 
 
+-- A tensor of a shape in the memory of one element.
+local function hollowed(shape, given)
+  return heed.empty({}, given):expand(shape)
+end
+
+
+---A parameter whose values are to be drawn: hollow where modules are.
+---@param ... integer its sizes
+---@return heed.Tensor
+function parameter.empty(...)
+  return parameter.Parameter(making.hollow and hollowed{...} or heed.empty(...))
+end
+
+
 ---A tensor that a module trains, with the values of `t`, which both share.
 ---@param t heed.Tensor
 ---@param given? {requires_grad: boolean} false for a frozen one
@@ -59,7 +73,7 @@ function parameter.Parameter(t, given, ...)
   if o.requires_grad and heed.is_tensor(t) and not FLOATS[t.dtype] then
     heed.fail("nn.Parameter: a float type expected, got %s; t:float(), or nn.Buffer(t)", t.dtype)
   end
-  if making.hollow then t = heed.empty({}, {device = t.device, dtype = t.dtype}):expand(t.shape) end
+  if making.hollow then t = hollowed(t.shape, {device = t.device, dtype = t.dtype}) end
   local own = mark("nn.Parameter", t, "parameter")
   own:requires_grad_(o.requires_grad)
   return own

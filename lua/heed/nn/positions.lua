@@ -163,7 +163,7 @@ function Learned:init(length, dim, given)
   local who <const> = "position.Learned"
   length, dim = count(who, "length", length), count(who, "dim", dim)
   options.read(who, given, {})
-  self.weight = parameter.Parameter(heed.empty(length, dim))
+  self.weight = parameter.empty(length, dim)
   self:reset()
 end
 
