@@ -7,6 +7,7 @@ local heed = require "heed"
 local device = require "spec.support.device"
 
 local REFERENCE = "lua/heed/meta.lua"
+local ELSEWHERE = {"lua/heed/profile.lua", "lua/heed/quantize.lua"}      -- files with examples
 
 local function read(path)
   local file <close> = assert(io.open(path))
@@ -81,6 +82,22 @@ describe("the reference", function()
   local found = examples(REFERENCE)
 
   it("has examples", function() assert.is_true(#found > 200, #found) end)
+
+  it("has them in files that are read here", function()
+    local find <close> = assert(io.popen("grep -rl '^---> ' lua/heed"))
+    local files = {REFERENCE, table.unpack(ELSEWHERE)}
+    for path in find:lines() do
+      local known = false
+      for _, other in ipairs(files) do known = known or other == path end
+      assert.is_true(known, path)
+    end
+  end)
+
+  for _, path in ipairs(ELSEWHERE) do
+    local more = examples(path)
+    assert(#more > 0, path)
+    table.move(more, 1, #more, #found + 1, found)
+  end
 
   for _, example in ipairs(found) do
     it("is right: " .. example.text, function()

@@ -249,7 +249,7 @@ end
 ---took it. Steps that `heed.capture` replays on the CPU have operations and layers as well: each
 ---recorded work counts as a call, and modules are not called. On a GPU a replay is one operation,
 ---"capture". One profile runs at a time; `f` may not yield.
----> heed.profile(function(x) return x:relu() end, heed.ones(2)).operations[1].seconds > 0
+---> heed.profile(function(x) return x:relu() end, heed.ones(2)).operations[1].seconds > 0 == true
 ---> select(2, heed.profile(function(x) return x + 1 end, heed.ones(2))):totable() == {2, 2}
 ---> heed.profile(1) raises "a function expected as f, got 1"
 ---@param f fun(...): ...

@@ -13,6 +13,8 @@ local M = {}
 ---(`heed.linear`, `x:matmul(w:t())`), as do `heed.embedding` and views by whole rows;
 ---`t:to("float32")` gives values again, and all else refuses it. The CPU makes the blocks, also
 ---those of a tensor on a GPU.
+---> heed.quantize(heed.ones(2, 64), "q8_0").dtype == "q8_0"
+---> heed.quantize(heed.ones(1, 32), "q4_0"):to("float32"):sum() == 32
 ---@param t heed.Tensor of a float type
 ---@param type string
 ---@return heed.Tensor

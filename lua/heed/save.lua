@@ -139,8 +139,8 @@ local function write(path, parts)
 end
 
 
----Saves tensors by name as safetensors, or one tensor if the path ends in `.npy`. In a file whose
----path ends in `.gguf` metadata are numbers, booleans, strings and lists; `types` names those of
+---Saves tensors by name as safetensors, as GGUF if the path ends in `.gguf`, or one tensor if it
+---ends in `.npy`. Metadata of GGUF are numbers, booleans, strings and lists; `types` names those of
 ---GGUF, such as `"uint32"` or `"string[]"`, by keys, as `heed.load` gives them. Others follow from
 ---the values: the first of uint32, int32, int64, and of float32, float64 that holds them.
 ---A path that ends in `.pt`, `.pth`, `.pkl` or `.npz` is refused: heed writes no such files.
