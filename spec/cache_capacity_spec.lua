@@ -148,7 +148,7 @@ describe("a step with a cache of a fixed capacity", function()
     assert.error_matches(function() nn.Cache{capacity = 4, window = 2} end, "capacity or window")
     assert.error_matches(function() nn.Cache{capacity = 0} end, "capacity")
     assert.error_matches(function() return capacity(4).lenght end, "lenght")
-    assert.matches("capacity 4", tostring(capacity(4)))
+    assert.matches("0 of 4 tokens", tostring(capacity(4)))
   end)
 end)
 

@@ -346,9 +346,17 @@ function Cache:load_state(state, model)
 end
 
 
+-- What a cache with a capacity holds, where its length can be read now.
+local function filled(self)
+  local n = steps.is_empty(self) and 0 or recording.reaches(self.at) and self.at:item()
+  if not n then return ("capacity %d"):format(self.capacity) end
+  return ("%d of %d tokens"):format(math.min(n, self.capacity), self.capacity)
+end
+
+
 function Cache:__tostring()
   local layers = ("%d layers"):format(#self.order + #self.contexts)
-  if self.capacity then return ("Cache(%s, capacity %d)"):format(layers, self.capacity) end
+  if self.capacity then return ("Cache(%s, %s)"):format(filled(self), layers) end
   local now = self.step and self.step.done > 0 and self.step.to
   local texts = {("%d tokens in %d rows"):format(now and now.length or 0, now and now.batch or 0)}
   texts[2] = layers
