@@ -41,6 +41,25 @@ describe("load_state", function()
 end)
 
 
+describe("an option of other libraries' generate", function()
+  it("is told as what to write, of any model and of one of a directory", function()
+    local function plain() end
+    local llama = assert(heed.models.load("spec/golden/gguf/llama.gguf"))
+    for _, call in ipairs{
+      function(o) return heed.generate(plain, {1}, o) end,
+      function(o) return llama:generate({1}, o) end,
+    } do
+      assert.matches("generate: unknown option 'max_new_tokens'; write max = n",
+                     message(call, {max_new_tokens = 3}))
+      assert.matches("generate: unknown option 'do_sample'; write temperature = 1; the best id",
+                     message(call, {do_sample = true}))
+      assert.matches("generate: unknown option 'num_beams'; write beams = n",
+                     message(call, {num_beams = 3}))
+    end
+  end)
+end)
+
+
 describe("an option of PyTorch's attention", function()
   local q, x = heed.ones(1, 1, 2, 4), heed.ones(1, 2, 4)
 

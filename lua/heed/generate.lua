@@ -14,6 +14,7 @@ local options = require "heed.internal.options"
 local rng = require "heed.internal.rng"
 local sampling = require "heed.generate.sampling"
 local Stepper = require "heed.generate.stepper"
+local torch_names = require "heed.internal.torch_names"
 
 local fail, kind = heed.fail, options.kind
 
@@ -112,7 +113,7 @@ end
 
 
 local function check(given)
-  local o = options.read("generate", given, KNOWN)
+  local o = options.read("generate", given, KNOWN, torch_names.generate)
   o.max = options.count("generate", "option max", o.max, 0)
   check_window(o)
   check_beams(o)

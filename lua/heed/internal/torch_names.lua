@@ -128,6 +128,19 @@ torch_names.multihead = {
 }
 
 
+---Options of `generate` of the library transformers.
+torch_names.generate = {
+  do_sample = "temperature = 1; the best id is taken each time unless given",
+  max_length = "max = n, of the new ids",
+  max_new_tokens = "max = n",
+  max_tokens = "max = n",
+  num_beams = "beams = n",
+  prompt_lookup_num_tokens = "lookup = n",
+  streamer = "on_token = f",
+  use_cache = "cache = false, or a cache",
+}
+
+
 ---Names of `torch.nn`.
 torch_names.nn = {
   BCELoss = "heed.binary_cross_entropy(x, targets)",

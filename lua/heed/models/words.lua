@@ -11,6 +11,7 @@ local heed = require "heed"
 local options = require "heed.internal.options"
 local processors = require "heed.models.processors"
 local Speaker = require "heed.models.speaker"
+local torch_names = require "heed.internal.torch_names"
 
 local fail, kind = heed.fail, options.kind
 
@@ -136,7 +137,7 @@ end
 
 
 local function read_options(model, given)
-  local o = options.read("generate", given, known)
+  local o = options.read("generate", given, known, torch_names.generate)
   o.own = generation.used(model.generation, o.config)
   for _, name in ipairs{"on_text", "on_token"} do
     if o[name] ~= nil then options.callable("generate", "option " .. name, o[name]) end
