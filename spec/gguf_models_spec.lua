@@ -3,14 +3,10 @@
 
 local blocks = require "heed.internal.blocks"
 local directories = require "spec.support.directories"
-local gguf_tokenizer = require "heed.files.gguf_tokenizer"
-local gguf_vocabulary = require "heed.files.gguf_vocabulary"
 local heed = require "heed"
 local json = require "heed.files.json"
-local loading = require "heed.tokenizer.loading"
 local message = require "spec.support.message"
 local nn = require "heed.nn"
-local refuse = require "heed.internal.refuse"
 
 local HERE <const>, FILE <const> = directories.HERE, "spec/golden/gguf/llama.gguf"
 local TOKENIZERS <const> = "spec/golden/tokenizers/"
@@ -478,105 +474,5 @@ describe("a model in a GGUF file", function()
       local other = assert(heed.models.load(path))
       assert.equal(wanted ^ -0.5, other.body.layers[1].attend.scale)
     end
-  end)
-end)
-
-
--- Metadata of a tokenizer.json, and the tokenizer that they give.
-local function by_metadata(text, rows, special)
-  local metadata, types = refuse.try(gguf_vocabulary.metadata, text, rows, special or {})
-  if not metadata then return nil, types end
-  assert(heed.save(path, {}, metadata, types))
-  return assert(heed.tokenizer.load(path)), metadata
-end
-
-
-describe("a tokenizer in GGUF's metadata", function()
-  for _, name in ipairs{"bpe_gpt2", "bpe_llama3", "qwen2", "smollm2", "wordpiece_uncased"} do
-    it("gives the same ids: " .. name, function()
-      local folder = TOKENIZERS .. name
-      local tok = assert(heed.tokenizer.load(folder))
-      local own, metadata = by_metadata(loading.source(folder), #tok + 2)
-      assert.equal(#tok + 2, #metadata["tokenizer.ggml.tokens"])
-      local n = 0
-      for _, case in ipairs(json.decode(directories.read(folder .. "/cases.json")).cases) do
-        for _, parse in ipairs{false, true} do
-          local ids = tok:encode(case.text, {parse = parse})
-          assert.is_true(ids:equal(own:encode(case.text, {parse = parse})), case.text)
-          assert.equal(tok:decode(ids), own:decode(ids))
-          n = n + 1
-        end
-      end
-      assert.is_true(n > 100)
-    end)
-  end
-
-  it("says pieces with scores, whose merges follow from them", function()
-    local _, metadata = heed.load(FILE)
-    local text = gguf_tokenizer.to_json(metadata)
-    local special = {bos = 1, eos = 2}
-    local _, own = by_metadata(text, 899, special)
-    assert.equal(text, gguf_tokenizer.to_json(own))
-    assert.is_true(own["tokenizer.ggml.add_bos_token"])
-    assert.equal(0, own["tokenizer.ggml.unknown_token_id"])
-    local content = json.decode(text)
-    content.normalizer = {type = "Sequence", normalizers = json.array{
-      {type = "Prepend", prepend = "▁"},
-      {type = "Replace", pattern = {String = " "}, content = "▁"}}}
-    content.pre_tokenizer = nil
-    directories.write(path .. ".json", json.encode(content))
-    local wanted = assert(heed.tokenizer.load(path .. ".json"))
-    os.remove(path .. ".json")
-    local tok = by_metadata(json.encode(content), 899, special)
-    for _, s in ipairs{"Attention is all", " a  b", "</s>a</s> b", "naïve", ""} do
-      assert.is_true(wanted:encode(s, {parse = true}):equal(tok:encode(s, {parse = true})), s)
-    end
-    content.normalizer = content.normalizer.normalizers[2]
-    own = select(2, by_metadata(json.encode(content), 899, special))
-    assert.is_false(own["tokenizer.ggml.add_space_prefix"])
-    table.remove(content.model.merges, 40)
-    assert.matches("no merge makes the token \"it\"",
-                   select(2, by_metadata(json.encode(content), 899, special)))
-  end)
-
-  it("says Unigram as SentencePiece has it", function()
-    local tokens, scores, kinds = {"<pad>", "</s>", "<unk>"}, {0.0, 0.0, 0.0}, {3, 3, 2}
-    for i, piece in ipairs{"▁a", "▁", "a", "b", "ab", "<0x0A>"} do
-      tokens[#tokens + 1], scores[#scores + 1], kinds[#kinds + 1] = piece, -0.5 * i, 1
-    end
-    kinds[#kinds] = 6
-    local map = directories.read(TOKENIZERS .. "unigram_charsmap/charsmap.txt"):gsub("%s", "")
-    for _, flags in ipairs{{true, true, "map"}, {false, false}} do
-      local text = gguf_tokenizer.to_json{
-        ["tokenizer.ggml.precompiled_charsmap"] = flags[3],
-        ["tokenizer.ggml.model"] = "t5", ["tokenizer.ggml.tokens"] = tokens,
-        ["tokenizer.ggml.scores"] = scores, ["tokenizer.ggml.token_type"] = kinds,
-        ["tokenizer.ggml.add_space_prefix"] = flags[1],
-        ["tokenizer.ggml.remove_extra_whitespaces"] = flags[2],
-        ["tokenizer.ggml.eos_token_id"] = 1, ["tokenizer.ggml.unknown_token_id"] = 2,
-      }
-      text = text:gsub('"bWFw"', ('"%s"'):format(map))
-      local own = select(2, by_metadata(text, 9))
-      assert.same({flags[1], flags[2], true}, {own["tokenizer.ggml.add_space_prefix"],
-        own["tokenizer.ggml.remove_extra_whitespaces"], own["tokenizer.ggml.add_eos_token"]})
-      assert.equal(text, gguf_tokenizer.to_json(own))
-    end
-  end)
-
-  it("is refused where ids would be others", function()
-    for name, wanted in next, {
-      bpe_llama2 = "are not all pairs of tokens that do", cl100k = "how it splits texts",
-      clip = "end_of_word_suffix", o200k = "how it splits texts", phi3 = "rstrip of \"</s>\"",
-      unigram = "beside Unigram", wordpiece_cased = "the uncased one alone",
-    } do
-      local found, why = by_metadata(loading.source(TOKENIZERS .. name), 5000)
-      assert.is_nil(found)
-      assert.matches(wanted, why)
-    end
-    local text = loading.source(TOKENIZERS .. "bpe_gpt2")
-    assert.matches("has the id %d+, and the model 9 ids", select(2, by_metadata(text, 9)))
-    text = loading.source(TOKENIZERS .. "bpe_llama3")
-    assert.matches("a text gets the id 680, and the bos token is 7",
-                   select(2, by_metadata(text, 700, {bos = 7})))
   end)
 end)

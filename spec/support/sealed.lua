@@ -32,6 +32,7 @@ local FILES <const> = {
   ["spec/api_spec.lua"] = PROCESSES, ["spec/bare_spec.lua"] = PROCESSES,
   ["spec/blocks_spec.lua"] = INNER, ["spec/gguf_models_spec.lua"] = INNER,
   ["spec/gguf_save_spec.lua"] = INNER, ["spec/gguf_spec.lua"] = INNER,
+  ["spec/gguf_tokenizer_spec.lua"] = INNER,
   ["spec/complete_spec.lua"] = INNER, ["spec/png_spec.lua"] = CORE,
   ["spec/ledger_spec.lua"] = PROCESSES, ["spec/prompt_spec.lua"] = PROCESSES,
   ["spec/house_spec.lua"] = "sources are read",

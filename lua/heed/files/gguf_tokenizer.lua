@@ -1,8 +1,9 @@
 -- The tokenizer in a GGUF file's metadata, as the text of a tokenizer.json: byte BPE, whose
 -- splitting has a name alone; pieces that scores join, as Llama 2 has them; WordPiece; Unigram.
 --
--- The file does not say which tokens take the blanks beside them along, nor how a text is
--- normalized: that follows from the names, as llama.cpp's src/llama-vocab.cpp has it.
+-- The metadata lack which tokens take the blanks beside them along, and how texts are normalized:
+-- both follow from the names of the model and of its splitting, as in llama.cpp's
+-- src/llama-vocab.cpp. Where a token or a name that texts need is missing, the file is refused.
 
 local json = require "heed.files.json"
 local refuse = require "heed.internal.refuse"
@@ -110,37 +111,78 @@ local function added_tokens(v)
 end
 
 
--- The tokens around a text; nil where there are none.
-local function template(v, first, last)
-  local function part(i) return {SpecialToken = {id = v.tokens[i], type_id = 0}} end
-  local single, pair, special = {}, {}, {}
-  for _, i in ipairs{first or false, last or false} do
-    if i then
-      local name = v.tokens[i]
-      special[name] = {id = name, ids = json.array{i - 1}, tokens = json.array{name}}
-    end
+---Tokens around texts, from 1.
+---@class heed.gguf.around
+---@field first? integer before a text
+---@field last? integer behind each text
+---@field between? integer before the second text of a pair
+---@field of integer the type of the second text
+
+-- The template of tokens around a text; nil where there are none.
+local function template(v, around)
+  local special = {}
+  local function token(to, i, of)
+    local name = i and v.tokens[i]
+    if not name then return end
+    special[name] = {id = name, ids = json.array{i - 1}, tokens = json.array{name}}
+    to[#to + 1] = {SpecialToken = {id = name, type_id = of}}
   end
+  local function text(to, name, before, of)
+    token(to, before, of)
+    to[#to + 1] = {Sequence = {id = name, type_id = of}}
+    token(to, around.last, of)
+    return to
+  end
+  local single, pair = text({}, "A", around.first, 0), text({}, "A", around.first, 0)
+  text(pair, "B", around.between, around.of)
   if next(special) == nil then return nil end
-  for _, name in ipairs{"A", "B"} do
-    local text = {{Sequence = {id = name, type_id = name == "A" and 0 or 1}}}
-    if first then table.insert(text, 1, part(first)) end
-    if last then text[#text + 1] = part(last) end
-    for _, entry in ipairs(text) do
-      pair[#pair + 1] = entry
-      if name == "A" then single[#single + 1] = entry end
-    end
-  end
   return {type = "TemplateProcessing", single = json.array(single), pair = json.array(pair),
           special_tokens = special}
 end
 
 
--- The begin and the end that a text gets, which a key may say.
-local function around(v, begins, ends)
-  local metadata, tokens = v.metadata, v.tokens
-  local first = flag(metadata, "add_bos_token", begins) and named(metadata, "bos_token_id", tokens)
-  local last = flag(metadata, "add_eos_token", ends) and named(metadata, "eos_token_id", tokens)
-  return template(v, first or nil, last or nil)
+-- The token that a part names, which texts get.
+local function needed(v, part)
+  local key = gguf_tokenizer.ids[part]
+  return named(v.metadata, key, v.tokens)
+         or refuse.with("tokenizer.ggml.%s expected: texts get that token unless add_%s_token "
+                        .. "is false", key, part)
+end
+
+
+-- What stands before the second text of a pair, and its type, which is `of` unless one token more
+-- parts the texts, as Roberta's. Texts of one type, as T5's, begin once; others as well where they
+-- have an end and the file says that nothing parts them.
+local function pairing(v, first, last, of)
+  local is_parted = flag(v.metadata, "add_sep_token")
+  if is_parted then return needed(v, "sep"), 0 end
+  if of == 0 or last and is_parted == false then return nil, of end
+  return first, of
+end
+
+
+-- The begin and the end that texts get, which a key may say.
+local function around(v, begins, ends, of)
+  local function part_of(part, otherwise)
+    return flag(v.metadata, "add_" .. part .. "_token", otherwise) and needed(v, part) or nil
+  end
+  local first, last = part_of("bos", begins), part_of("eos", ends)
+  local between, own = pairing(v, first, last, of)
+  return template(v, {first = first, last = last, between = between, of = own})
+end
+
+
+-- BERT's two texts: the second has an end alone.
+local function around_words(v)
+  local function one(part, other)
+    return named(v.metadata, gguf_tokenizer.ids[part], v.tokens) or
+           named(v.metadata, gguf_tokenizer.ids[other], v.tokens) or
+           refuse.with("tokenizer.ggml.%s expected beside the model bert", gguf_tokenizer.ids[part])
+  end
+  local first, last = one("cls", "bos"), one("sep", "eos")
+  local is_parted = flag(v.metadata, "add_sep_token")
+  return template(v, {first = first, last = last, between = is_parted and last or nil,
+                      of = is_parted and 0 or 1})
 end
 
 
@@ -151,8 +193,15 @@ local LLAMA3 <const> = [[(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\
 local QWEN2 <const> = [[(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|]]
                       .. [[ ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+]]
 
+-- What llama.cpp calls default: no published tokenizer splits so.
+local DEFAULT <const> = {
+  [[[\p{P}\$\+<=>\^~\|]+]],
+  [['s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)]],
+  [[\p{N}+]], "[0-9][0-9][0-9]",
+}
+
 ---@class heed.gguf.splitting
----@field pattern? string of a Split; GPT-2's own where it is missing
+---@field patterns? string[] of one Split after the other; GPT-2's own where there are none
 ---@field digits? boolean each digit is a piece
 ---@field whole? boolean a word that is a token stays one
 ---@field nfc? boolean
@@ -160,10 +209,11 @@ local QWEN2 <const> = [[(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p
 
 ---@type table<string, heed.gguf.splitting>
 local SPLITTING <const> = {
-  ["gpt-2"] = {}, ["llama-bpe"] = {pattern = LLAMA3, whole = true, bos = true},
-  qwen2 = {pattern = QWEN2, nfc = true}, smollm = {digits = true},
+  default = {patterns = DEFAULT}, ["gpt-2"] = {},
+  ["llama-bpe"] = {patterns = {LLAMA3}, whole = true, bos = true},
+  qwen2 = {patterns = {QWEN2}, nfc = true}, smollm = {digits = true},
 }
-local SAME <const> = {["llama-v3"] = "llama-bpe", llama3 = "llama-bpe", default = "gpt-2"}
+local SAME <const> = {["llama-v3"] = "llama-bpe", llama3 = "llama-bpe"}
 gguf_tokenizer.splitting = SPLITTING
 
 
@@ -173,12 +223,12 @@ gguf_tokenizer.splitting = SPLITTING
 function gguf_tokenizer.pre_tokenizer(split)
   local parts = {}
   if split.digits then parts[1] = {type = "Digits", individual_digits = true} end
-  if split.pattern then
-    parts[#parts + 1] = {type = "Split", pattern = {Regex = split.pattern}, behavior = "Isolated",
+  for _, pattern in ipairs(split.patterns or {}) do
+    parts[#parts + 1] = {type = "Split", pattern = {Regex = pattern}, behavior = "Isolated",
                          invert = false}
   end
   parts[#parts + 1] = {type = "ByteLevel", add_prefix_space = false, trim_offsets = true,
-                       use_regex = not split.pattern}
+                       use_regex = not split.patterns}
   return {type = "Sequence", pretokenizers = json.array(parts)}
 end
 
@@ -188,7 +238,7 @@ gguf_tokenizer.bytes = {type = "ByteLevel", add_prefix_space = true, trim_offset
                         use_regex = true}
 
 local function byte_pairs(v)
-  local name = get(v.metadata, "pre") or "default"
+  local name = get(v.metadata, "pre")
   local split = type(name) == "string" and (rawget(SPLITTING, name)
                                             or rawget(SPLITTING, rawget(SAME, name) or ""))
   if not split then
@@ -197,14 +247,14 @@ local function byte_pairs(v)
     for kind in next, SAME do known[#known + 1] = kind end
     table.sort(known)
     refuse.with("tokenizer.ggml.pre: one of %s expected, got %s", table.concat(known, ", "),
-                type(name) == "string" and quoted(name) or type(name))
+                type(name) == "string" and quoted(name) or name == nil and "none" or type(name))
   end
   local merges = list(v.metadata, "merges", "string")
   if not merges then refuse.with("tokenizer.ggml.merges: a list expected beside the model gpt2") end
   return {
     added_tokens = added_tokens(v), normalizer = split.nfc and {type = "NFC"} or nil,
     pre_tokenizer = gguf_tokenizer.pre_tokenizer(split), decoder = gguf_tokenizer.bytes,
-    post_processor = around(v, split.bos or false, false),
+    post_processor = around(v, split.bos or false, false, 1),
     model = {type = "BPE", vocab = ids_of(v), merges = json.array(merges),
              ignore_merges = split.whole or false},
   }
@@ -230,23 +280,23 @@ local function pieces(v, kind, trims)
     sentencepiece.check_piece(piece, model.known)
     model.pieces[i], model.known[token] = piece, piece
   end
-  return sentencepiece.content(model)
+  local content = sentencepiece.content(model)
+  -- the mark stands before each part of a text between special tokens, as llama.cpp has it
+  if model.prefix ~= 0 then content.pre_tokenizer.prepend_scheme = "always" end
+  return content
 end
 
 
--- The mark stands before each part of a text between special tokens, as llama.cpp has it.
 local function joined(v)
   local content = pieces(v, 2, false)
-  local way = content.pre_tokenizer
-  if way.prepend_scheme ~= "never" then way.prepend_scheme = "always" end
-  content.post_processor = around(v, true, false)
+  content.post_processor = around(v, true, false, 1)
   return content
 end
 
 
 local function unigram(v)
   local content = pieces(v, 1, true)
-  content.post_processor = around(v, false, true)
+  content.post_processor = around(v, false, true, 0)
   return content
 end
 
@@ -257,29 +307,44 @@ end
 gguf_tokenizer.bert = {type = "BertNormalizer", clean_text = true, handle_chinese_chars = true,
                        strip_accents = json.null, lowercase = true}
 
--- Pieces that begin a word have its mark in the file, and others no longer their ##.
+---A token of WordPiece by its name in the file: a word's beginning has its mark there, and other
+---pieces no longer their ##. Tokens that texts are searched for may have a mark or none.
+---@param name string
+---@param kind integer?
+---@return string
+function gguf_tokenizer.word(name, kind)
+  if kind == CONTROL or kind == UNKNOWN then return name end
+  if name:sub(1, #MARK) == MARK then return name:sub(#MARK + 1) end
+  if kind == GIVEN or name:find("^%[.+%]$") then return name end
+  return "##" .. name
+end
+
+
 local function word_pieces(v)
-  v.tokens = table.move(v.tokens, 1, #v.tokens, 1, {})
-  for i, token in ipairs(v.tokens) do
-    local plain = v.kinds[i] == CONTROL or v.kinds[i] == UNKNOWN or token:find("^%[.+%]$")
-    if not plain then
-      v.tokens[i] = token:sub(1, #MARK) == MARK and token:sub(#MARK + 1) or "##" .. token
-    end
-  end
-  local function the(key) return named(v.metadata, key, v.tokens) end
-  local first = the "cls_token_id" or the "bos_token_id"
-  local last = the "seperator_token_id" or the "eos_token_id"
-  local unknown = the "unknown_token_id"
+  local tokens = {}
+  for i, token in ipairs(v.tokens) do tokens[i] = gguf_tokenizer.word(token, v.kinds[i]) end
+  v.tokens = tokens
+  local unknown = named(v.metadata, "unknown_token_id", tokens)
   if not unknown then
     refuse.with("tokenizer.ggml.unknown_token_id expected beside the model bert")
   end
   return {
     added_tokens = added_tokens(v), normalizer = gguf_tokenizer.bert,
-    pre_tokenizer = {type = "BertPreTokenizer"}, post_processor = template(v, first, last),
+    pre_tokenizer = {type = "BertPreTokenizer"}, post_processor = around_words(v),
     decoder = {type = "WordPiece", prefix = "##", cleanup = true},
-    model = {type = "WordPiece", unk_token = v.tokens[unknown], continuing_subword_prefix = "##",
+    model = {type = "WordPiece", unk_token = tokens[unknown], continuing_subword_prefix = "##",
              max_input_chars_per_word = 100, vocab = ids_of(v)},
   }
+end
+
+
+---The template of metadata that say which tokens texts get; nil where they get none.
+---@param metadata table<string, any>
+---@return table?
+function gguf_tokenizer.around(metadata)
+  local v, model = read_vocabulary(metadata), get(metadata, "model")
+  if model == "bert" then return around_words(v) end
+  return around(v, false, false, model == "t5" and 0 or 1)
 end
 
 

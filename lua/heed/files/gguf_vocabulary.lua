@@ -1,7 +1,8 @@
 -- A tokenizer.json as the metadata of a GGUF file, the inverse of gguf_tokenizer.lua: byte BPE
 -- whose splitting has a name, pieces that scores join, WordPiece, Unigram.
 --
--- What those metadata cannot say is refused by name: the file would give other ids.
+-- What those metadata cannot say of a text is refused by name: the file would give other ids. What
+-- they cannot say of pairs of texts is told.
 
 local gguf_tokenizer = require "heed.files.gguf_tokenizer"
 local json = require "heed.files.json"
@@ -31,16 +32,31 @@ end
 -- Steps ----------------------------------------------------------------------
 
 -- Members that change no ids.
-local IDLE <const> = {trim_offsets = true}
+local IDLE <const> = {add_prefix_space = {Metaspace = true}, str_rep = {Metaspace = true},
+                      trim_offsets = {ByteLevel = true}}
+
+-- Members that are not false where a step lacks them.
+local DEFAULTS <const> = {BertNormalizer = {strip_accents = json.null},
+                          ByteLevel = {use_regex = true}, Metaspace = {split = true}}
+
+-- Where a step of Metaspace puts a mark; older files say whether it does.
+local function scheme_of(step)
+  local otherwise = step.add_prefix_space == false and "never" or "always"
+  return get(step, "prepend_scheme") or otherwise
+end
+
 
 -- A step as text, in one spelling.
 local function spelt(step)
-  local own = {}
+  local own, defaults = {}, DEFAULTS[step.type] or {}
   for name, value in next, step do
-    local says = not IDLE[name] and value ~= false and not rawequal(value, json.null)
+    local is_idle = IDLE[name] and IDLE[name][step.type]
+    local other = defaults[name]
+    if other == nil then other = false end
+    local says = not is_idle and value ~= other and not rawequal(value, json.null)
     if says then own[name] = value end
   end
-  if own.type == "ByteLevel" and step.use_regex == nil then own.use_regex = true end
+  if own.type == "Metaspace" then own.prepend_scheme = scheme_of(step) end
   return json.encode(own)
 end
 
@@ -64,32 +80,51 @@ end
 
 -- Tokens around a text ---------------------------------------------------------
 
--- The ids of a part of a template.
-local function template_ids(part, special)
-  local name = get(get(part, "SpecialToken"), "id")
-  local ids = name and get(get(special, name), "ids")
-  if type(ids) ~= "table" then reject("its post_processor") end
-  return ids
+-- The parts of a template, each with its type: "A" and "B" are the texts, ids those of tokens.
+local function spelt_template(list, special)
+  local parts = {}
+  for _, each in ipairs(list) do
+    local text, token = get(each, "Sequence"), get(each, "SpecialToken")
+    local ids = text and {text.id} or get(get(special, get(token, "id")), "ids")
+    if type(ids) ~= "table" then reject("its post_processor") end
+    for _, id in ipairs(ids) do
+      parts[#parts + 1] = ("%s:%d"):format(id, get(text or token, "type_id") or 0)
+    end
+  end
+  return parts
 end
 
 
--- The ids before and behind a single text.
-local function around(part, before, behind)
+-- The templates of one text and of two, as lists of parts.
+local function templates_of(part, otherwise)
   local kind = get(part, "type")
-  if kind == nil or kind == "ByteLevel" then return before, behind end
+  if kind == nil or kind == "ByteLevel" then return otherwise end
   if kind == "Sequence" then
-    for _, inner in ipairs(part.processors or {}) do around(inner, before, behind) end
-    return before, behind
+    for _, inner in ipairs(part.processors or {}) do otherwise = templates_of(inner, otherwise) end
+    return otherwise
   elseif kind == "BertProcessing" or kind == "RobertaProcessing" then
-    before[#before + 1], behind[#behind + 1] = part.cls[2], part.sep[2]
-    return before, behind
+    local first, last, is_bert = part.cls[2] .. ":0", part.sep[2] .. ":", kind == "BertProcessing"
+    local pair = is_bert and {first, "A:0", last .. 0, "B:1", last .. 1}
+                 or {first, "A:0", last .. 0, last .. 0, "B:0", last .. 0}
+    return {single = {first, "A:0", last .. 0}, pair = pair}
   elseif kind ~= "TemplateProcessing" then reject("its post_processor %s", tostring(kind))
   end
+  return {single = spelt_template(part.single, part.special_tokens),
+          pair = spelt_template(part.pair, part.special_tokens)}
+end
+
+local PLAIN <const> = {single = {"A:0"}, pair = {"A:0", "B:1"}}
+
+
+-- The ids before and behind a single text.
+local function around(single)
+  local before, behind = {}, {}
   local list = before
-  for _, each in ipairs(part.single) do
-    if each.Sequence then list = behind
-    else
-      for _, id in ipairs(template_ids(each, part.special_tokens)) do list[#list + 1] = id end
+  for _, part in ipairs(single) do
+    local id = math.tointeger(tonumber(part:match "^%d+"))
+    if id then list[#list + 1] = id
+    elseif rawequal(list, behind) then reject("its post_processor, which has a text twice")
+    else list = behind
     end
   end
   return before, behind
@@ -101,10 +136,10 @@ end
 ---@class heed.gguf.written
 ---@field tokens string[] by their ids, from 1
 ---@field kinds integer[]
+---@field scores number[]
 ---@field values table<string, any> metadata behind "tokenizer.ggml."
 ---@field content table what tokenizer.json says
----@field first integer|nil the id before a text
----@field last integer|nil and behind it
+---@field finish? fun() what follows when all tokens are there
 
 local function put_token(w, name, id, kind, rows)
   if math.type(id) ~= "integer" or id < 0 or id >= rows then
@@ -159,10 +194,10 @@ local function check_flags(model, flags)
 end
 
 
--- The parts of a merge.
+-- The parts of a merge, which may have any blanks but spaces.
 local function merge_of(merge)
   if type(merge) == "table" then return merge[1], merge[2] end
-  return merge:match("^(%S+) (%S+)$")
+  return merge:match("^([^ ]+) ([^ ]+)$")
 end
 
 
@@ -204,8 +239,20 @@ end
 
 local REPLACE <const> = {type = "Replace", pattern = {String = " "}, content = MARK}
 
--- Whether a mark is put before a text.
-local function has_prefix(content)
+-- Whether no piece has a mark behind its first character.
+local function are_words(w)
+  for _, name in next, w.tokens do
+    if name:find(MARK, 2, true) then return false end
+  end
+  return true
+end
+
+
+-- Whether a mark is put before a text, as GGUF has it: before each part of a text between special
+-- tokens, also where a blank stands there. Files of SentencePiece, whose mark `doubles`, say
+-- nothing of special tokens in a text.
+local function has_prefix(w)
+  local content = w.content
   local steps = steps_of(content.normalizer)
   local prepends = steps[1] == spelt{type = "Prepend", prepend = MARK}
   if prepends then table.remove(steps, 1) end
@@ -215,9 +262,13 @@ local function has_prefix(content)
     -- no step splits at marks; of blanks none is left
     if kind == nil or kind == "Split" and way.pattern.String == " " then return prepends end
   elseif #steps == 0 and not prepends and kind == "Metaspace" and way.replacement == MARK then
-    local scheme = get(way, "prepend_scheme")
-    if scheme then return scheme ~= "never" end
-    return way.add_prefix_space ~= false
+    local scheme = scheme_of(way)
+    if way.split ~= false and not are_words(w) then
+      reject("split of its pre_tokenizer beside pieces of several words")
+    elseif scheme == "never" then return false
+    elseif get(way, "doubles") then return true
+    end
+    reject("prepend_scheme %s of its pre_tokenizer", quoted(tostring(scheme)))
   end
   reject("its normalizer and pre_tokenizer beside merges of pieces")
 end
@@ -276,7 +327,7 @@ local function joined(w, rows)
     put_token(w, name, id, is_byte and kinds.BYTE or kinds.NORMAL, rows)
   end
   w.values.model, w.values.pre = "llama", "default"
-  w.values.add_space_prefix = has_prefix(w.content)
+  w.values.add_space_prefix = has_prefix(w)
   w.finish = function()
     put_unknown(w, get(model, "unk_token") or "")
     local kind_of, rank = {}, {}
@@ -337,15 +388,17 @@ local function unigram(w, rows)
     put_unknown(w, w.tokens[(unknown or -1) + 1])
     for i = 1, rows do w.scores[i] = w.scores[i] or 0.0 end
     w.values.scores = w.scores
-    local words = true
-    for _, name in ipairs(w.tokens) do words = words and not name:find(MARK, 2, true) end
+    local words, own = are_words(w), content.pre_tokenizer
     local pieces = {{name = MARK, score = 0.0, kind = kinds.UNKNOWN}}
     for i = 0, 3 do
       local like = sentencepiece.content{pieces = pieces, known = {}, model = 1, map = map or "",
                                          bytes = 0, prefix = i & 1, trims = i >> 1}
       like.pre_tokenizer.split = words
+      if get(own, "prepend_scheme") == "always" and i & 1 == 1 then
+        like.pre_tokenizer.prepend_scheme = "always"
+      end
       if same_steps(like.normalizer, content.normalizer)
-         and same_steps(like.pre_tokenizer, content.pre_tokenizer) then
+         and same_steps(like.pre_tokenizer, own) then
         w.values.add_space_prefix, w.values.remove_extra_whitespaces = i & 1 == 1, i >> 1 == 1
         return
       end
@@ -369,10 +422,12 @@ local function word_pieces(w, rows)
   w.finish = function()
     put_unknown(w, model.unk_token)
     for i, name in ipairs(w.tokens) do
-      local plain = w.kinds[i] ~= kinds.NORMAL or name:find("^%[.+%]$")
-      if not plain then
-        w.tokens[i] = name:sub(1, 2) == "##" and name:sub(3) or MARK .. name
+      local plain, there = w.kinds[i] ~= kinds.NORMAL or name:find("^%[.+%]$"), name
+      if not plain then there = name:sub(1, 2) == "##" and name:sub(3) or MARK .. name end
+      if gguf_tokenizer.word(there, w.kinds[i]) ~= name then
+        reject("the token %s", quoted(name))
       end
+      w.tokens[i] = there
     end
   end
 end
@@ -389,9 +444,31 @@ local function maker_of(model)
 end
 
 
+-- Says what parts the texts of a pair, or tells that no metadata do.
+local function put_pair(w, pair, is_around)
+  local metadata = {["tokenizer.ggml.tokens"] = w.tokens}
+  for name, value in next, w.values do metadata["tokenizer.ggml." .. name] = value end
+  local sep, parted = gguf_tokenizer.ids.sep, "tokenizer.ggml.add_sep_token"
+  local function gives(is_parted)
+    metadata[parted] = is_parted
+    local own = templates_of(gguf_tokenizer.around(metadata), PLAIN).pair
+    return table.concat(own, " ") == table.concat(pair, " ")
+  end
+  if is_around and gives(false) then w.values.add_sep_token = false
+  elseif not gives(nil) then
+    metadata["tokenizer.ggml." .. sep] = w.values[sep] or w.values[gguf_tokenizer.ids.eos]
+    if metadata["tokenizer.ggml." .. sep] and gives(true) then
+      w.values.add_sep_token, w.values[sep] = true, metadata["tokenizer.ggml." .. sep]
+    else w.left["tokenizer.json: pairs of texts"] = "GGUF has no form for the tokens around them"
+    end
+  end
+end
+
+
 -- The ids that a text begins and ends with; in WordPiece they are tokens of their own.
 local function put_around(w, special)
-  local before, behind = around(w.content.post_processor, {}, {})
+  local templates = templates_of(w.content.post_processor, PLAIN)
+  local before, behind = around(templates.single)
   if #before > 1 or #behind > 1 then reject("more than one token before or behind a text") end
   local is_bert = w.values.model == "bert"
   local first, last = is_bert and "cls" or "bos", is_bert and "sep" or "eos"
@@ -405,6 +482,8 @@ local function put_around(w, special)
     if not (before[1] and behind[1]) then reject("no tokens around a text") end
   else w.values.add_bos_token, w.values.add_eos_token = #before == 1, #behind == 1
   end
+  for part, id in next, special do w.values[gguf_tokenizer.ids[part]] = id end
+  put_pair(w, templates.pair, before[1] or behind[1])
 end
 
 
@@ -417,9 +496,10 @@ local TYPES <const> = {merges = "string[]", precompiled_charsmap = "uint8[]", sc
 ---@param special table<string, integer> ids of special tokens, from 0, by their parts
 ---@return table<string, any> metadata
 ---@return table<string, string> types
+---@return table<string, string> left what the metadata do not say, and why
 function gguf_vocabulary.metadata(text, rows, special)
   local content = json.decode(text)
-  local w = {tokens = {}, kinds = {}, scores = {}, values = {}, content = content}
+  local w = {tokens = {}, kinds = {}, scores = {}, values = {}, content = content, left = {}}
   maker_of(content.model)(w, rows)
   put_added(w, rows)
   fill(w, rows)
@@ -428,13 +508,12 @@ function gguf_vocabulary.metadata(text, rows, special)
   for part, id in next, special do parts[part] = id end
   parts.unk = w.values.unknown_token_id or parts.unk
   put_around(w, parts)
-  for part, id in next, parts do w.values[gguf_tokenizer.ids[part]] = id end
   w.values.tokens, w.values.token_type = w.tokens, w.kinds
   local metadata, types = {}, {}
   for name, value in next, w.values do
     metadata["tokenizer.ggml." .. name], types["tokenizer.ggml." .. name] = value, TYPES[name]
   end
-  return metadata, types
+  return metadata, types, w.left
 end
 
 

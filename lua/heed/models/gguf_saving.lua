@@ -230,8 +230,9 @@ local function put_tokenizer(w, model, rows)
   end
   local special = {}
   for part, id in next, model.tokenizer:special() do special[part] = id - 1 end
-  local metadata, types = gguf_vocabulary.metadata(text, rows, special)
+  local metadata, types, left = gguf_vocabulary.metadata(text, rows, special)
   for key, value in next, metadata do put(w, key, value, types[key]) end
+  for name, why in next, left do w.left[name] = why end
   return special
 end
 
