@@ -1,13 +1,14 @@
 -- Tokenizers from files: whatever the format, a file becomes the text of a tokenizer.json, which is
 -- read then. What is malformed is refused by `refuse.with`.
 
+local added = require "heed.tokenizer.added"
 local core = require "heed.core"
 local gguf = require "heed.files.gguf"
 local gguf_tokenizer = require "heed.files.gguf_tokenizer"
 local refuse = require "heed.internal.refuse"
 local sentencepiece = require "heed.files.sentencepiece"
 local special = require "heed.tokenizer.special"
-local vocabularies = require "heed.files.vocabularies"
+local vocabularies = require "heed.tokenizer.vocabularies"
 
 local native <const> = core.text
 
@@ -27,9 +28,7 @@ loading.Tokenizer = Tokenizer
 local MODELS <const> = {"tokenizer.model", "sentencepiece.bpe.model", "spiece.model",
                         "sentencepiece.model"}
 
--- Special tokens of classes whose files may not name them.
-local BERT <const> = {unk = "[UNK]", sep = "[SEP]", pad = "[PAD]", cls = "[CLS]", mask = "[MASK]"}
-local GPT2 <const> = {bos = "<|endoftext|>", eos = "<|endoftext|>", unk = "<|endoftext|>"}
+-- Special tokens of SentencePiece's files.
 local PIECES <const> = {bos = "<s>", eos = "</s>", unk = "<unk>", pad = "<pad>"}
 
 
@@ -80,15 +79,23 @@ local function source_of(folder)
   local path = folder .. "/tokenizer.json"
   local text, why = core.read_file(path)
   if text then return text, path, {} end
-  local config, merges = read(folder .. "/tokenizer_config.json"), read(folder .. "/merges.txt")
+  local merges = read(folder .. "/merges.txt")
   path = folder .. "/vocab.json"
   local vocabulary = merges and read(path)
   if vocabulary then
-    return within(path, vocabularies.bytes, vocabulary, merges, config), path, GPT2
+    local text_of = within(path, function()
+      return vocabularies.bytes(vocabulary, merges, added.read(folder))
+    end)
+    return text_of, path, vocabularies.GPT2
   end
   path = folder .. "/vocab.txt"
   vocabulary = read(path)
-  if vocabulary then return within(path, vocabularies.pieces, vocabulary, config), path, BERT end
+  if vocabulary then
+    local text_of = within(path, function()
+      return vocabularies.pieces(vocabulary, added.read(folder))
+    end)
+    return text_of, path, vocabularies.BERT
+  end
   for _, name in ipairs(MODELS) do
     path = folder .. "/" .. name
     local bytes = read(path)
