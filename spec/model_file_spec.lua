@@ -125,6 +125,98 @@ describe("a .model file", function()
     os.execute("rmdir " .. folder)
   end)
 
+  describe("in a folder", function()
+    local folder
+
+    before_each(function()
+      folder = os.tmpname()
+      os.remove(folder)
+      assert(os.execute("mkdir " .. folder))
+    end)
+    after_each(function() os.execute("rm -r " .. folder) end)
+
+    -- A tokenizer of a file, with tables beside it.
+    local function beside(bytes, others)
+      files.write(folder .. "/tokenizer.model", bytes)
+      for _, name in ipairs{"tokenizer_config", "added_tokens", "config"} do
+        os.remove(folder .. "/" .. name .. ".json")
+        if others[name] then
+          files.write(folder .. "/" .. name .. ".json", json.encode(others[name]))
+        end
+      end
+      return heed.tokenizer.load(folder)
+    end
+
+    local function pieces(tok, text, o)
+      local names = {}
+      for i, id in ipairs(tok:encode(text, o):totable()) do names[i] = tok:token(id) end
+      return table.concat(names, "|")
+    end
+
+    it("has the tokens around texts that its class or its options want", function()
+      local function cut_by(config, others)
+        others = others or {tokenizer_config = config}
+        return pieces(assert(beside(tiny() .. BPE, others)), "ab")
+      end
+      assert.equal("▁ab", cut_by{})
+      assert.equal("<s>|▁ab", cut_by{tokenizer_class = "LlamaTokenizer"})
+      assert.equal("<s>|▁ab", cut_by(nil, {config = {model_type = "mistral"}}))
+      assert.equal("▁ab", cut_by(nil, {config = {model_type = "other"}}))
+      assert.equal("▁ab|</s>", cut_by{tokenizer_class = "LlamaTokenizerFast",
+                                      add_bos_token = false, add_eos_token = true})
+      assert.equal("<s>|▁ab|</s>", cut_by{add_bos_token = true, add_eos_token = true})
+      assert.equal("ab", cut_by{add_prefix_space = false})
+    end)
+
+    it("has the tokens that other files add", function()
+      local tok = assert(beside(tiny() .. BPE, {
+        tokenizer_config = {pad_token = "<pad>"}, added_tokens = {["<a>"] = 15, ["<b>"] = 16},
+      }))
+      assert.equal("▁ab|<a>|c|<b>|<pad>|</s>", pieces(tok, "ab<a>c<b><pad></s>", {parse = true}))
+      assert.same({16, 17, 18}, {tok:id "<a>", tok:id "<b>", tok:special().pad})
+      assert.equal("ab<a>c<b>", tok:decode(tok:encode("ab<a>c<b><pad></s>", {parse = true})))
+    end)
+
+    it("puts a mark behind special tokens where its options say so", function()
+      for legacy, wanted in pairs{[true] = "▁a|</s>|▁ab", [false] = "▁a|</s>|ab"} do
+        local tok = assert(beside(tiny() .. BPE, {tokenizer_config = {legacy = legacy}}))
+        assert.equal(wanted, pieces(tok, "a</s>ab", {parse = true}))
+      end
+    end)
+
+    it("of T5 has tokens for gaps, an end, and a mark behind each token", function()
+      local config = {tokenizer_class = "T5Tokenizer", extra_ids = 3}
+      local tok = assert(beside(tiny() .. UNIGRAM, {tokenizer_config = config}))
+      assert.equal(18, #tok)
+      assert.same({18, 16}, {tok:id "<extra_id_0>", tok:id "<extra_id_2>"})
+      assert.equal("▁ab|<extra_id_1>|▁a|</s>", pieces(tok, "ab<extra_id_1>a", {parse = true}))
+      local _, types = tok:encode("a", {pair = "a", types = true})
+      assert.same({1, 1, 1, 1}, types:totable())
+      config.extra_ids = nil
+      assert.equal(115, #assert(beside(tiny() .. UNIGRAM, {tokenizer_config = config})))
+      config.additional_special_tokens = json.array{"<extra_id_0>", "<extra_id_1>"}
+      tok = assert(beside(tiny() .. UNIGRAM, {tokenizer_config = config}))
+      assert.same({17, 17}, {#tok, tok:id "<extra_id_0>"})
+      config.added_tokens_decoder = {["15"] = {content = "<extra_id_0>", special = true}}
+      tok = assert(beside(tiny() .. UNIGRAM, {tokenizer_config = config}))
+      assert.same({16, 17}, {tok:id "<extra_id_0>", tok:id "<extra_id_1>"})
+    end)
+
+    it("is refused where its class has other ids", function()
+      local function why(others) return select(2, beside(tiny() .. BPE, others)) end
+      local wanted = "a tokenizer.json expected beside the class XLMRobertaTokenizer: " ..
+                     "SentencePiece's files alone"
+      assert.matches(wanted, why{tokenizer_config = {tokenizer_class = "XLMRobertaTokenizerFast"}})
+      assert.matches(wanted, why{config = {model_type = "xlm-roberta"}})
+      assert.matches("a name expected as tokenizer_class",
+                     why{tokenizer_config = {tokenizer_class = 1}})
+      assert.matches("a count of at most 10000 expected as extra_ids",
+                     why{tokenizer_config = {tokenizer_class = "T5Tokenizer", extra_ids = -1}})
+      assert.matches('the token "<s>" has the id 1 there, and is added as 0',
+                     why{tokenizer_config = {added_tokens_decoder = {["0"] = {content = "<s>"}}}})
+    end)
+  end)
+
   it("is refused where it is none, or has what is not known", function()
     for bytes, wanted in pairs{
       [""] = "pieces expected", ["\x0a\xff"] = "a number does not end",

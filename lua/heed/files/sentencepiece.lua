@@ -264,10 +264,21 @@ function sentencepiece.content(model)
 end
 
 
----The bytes of a .model file as the text of a tokenizer.json; refuses what it does not know.
+---The bytes of a .model file as what a tokenizer.json says; refuses what is not known.
+---@param bytes string
+---@param is_bare? boolean no mark is put before a text
+---@return table
+function sentencepiece.content_of(bytes, is_bare)
+  local model = read(bytes)
+  if is_bare then model.prefix = 0 end
+  return sentencepiece.content(model)
+end
+
+
+---The same as text.
 ---@param bytes string
 ---@return string
-function sentencepiece.to_json(bytes) return json.encode(sentencepiece.content(read(bytes))) end
+function sentencepiece.to_json(bytes) return json.encode(sentencepiece.content_of(bytes)) end
 
 
 return sentencepiece

@@ -21,6 +21,8 @@ local added = {}
 
 ---@class heed.tokenizer.says
 ---@field config table of tokenizer_config.json
+---@field class? string the tokenizer's, without "Fast"
+---@field model_type? string of config.json
 ---@field named table<string, heed.tokenizer.added> tokens by their parts
 ---@field list heed.tokenizer.added[] others, in the order in which they get ids
 
@@ -129,7 +131,12 @@ function added.read(folder)
   local list = numbered(config, folder, is_special)
   for _, part in ipairs(special.PARTS) do list[#list + 1] = named[part] end
   table.move(last, 1, #last, #list + 1, list)
-  return {config = config, named = named, list = list}
+  local class, kind = config.tokenizer_class, read(folder, "config.json").model_type
+  if is_given(class) and type(class) ~= "string" then
+    refuse.with("a name expected as tokenizer_class")
+  end
+  return {config = config, named = named, list = list, model_type = kind,
+          class = is_given(class) and class:gsub("Fast$", "") or nil}
 end
 
 

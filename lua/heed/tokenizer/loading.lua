@@ -28,9 +28,6 @@ loading.Tokenizer = Tokenizer
 local MODELS <const> = {"tokenizer.model", "sentencepiece.bpe.model", "spiece.model",
                         "sentencepiece.model"}
 
--- Special tokens of SentencePiece's files.
-local PIECES <const> = {bos = "<s>", eos = "</s>", unk = "<unk>", pad = "<pad>"}
-
 
 -- What a reader makes of a file's text; its refusal names the file.
 local function within(path, reader, ...)
@@ -99,7 +96,12 @@ local function source_of(folder)
   for _, name in ipairs(MODELS) do
     path = folder .. "/" .. name
     local bytes = read(path)
-    if bytes then return within(path, sentencepiece.to_json, bytes), path, PIECES end
+    if bytes then
+      local text_of = within(path, function()
+        return vocabularies.sentences(bytes, added.read(folder))
+      end)
+      return text_of, path, vocabularies.PIECES
+    end
   end
   return nil, why
 end
