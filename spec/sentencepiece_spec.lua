@@ -270,6 +270,20 @@ describe("the normalizer Precompiled", function()
     assert.equal("ab", tok:decode((tok:encode "ab")))
   end)
 
+  it("leaves characters whose texts would begin behind all of them, or within one", function()
+    local units = {}
+    for i = 0, 127 do units[i] = 0 end
+    for letter, place in pairs{a = 0, b = 2, c = 3, d = 4, e = 5} do     -- of "h", "\u{e9}"
+      local at = letter:byte()
+      units[at] = at | 1 << 8 | 8 << 10         -- its leaf is at a distance of 8
+      units[at ~ 8] = place
+    end
+    local bytes = string.pack("<I4", 512)
+    for i = 0, 127 do bytes = bytes .. string.pack("<I4", units[i]) end
+    local tok = assert(with(base64.text(bytes .. "h\0\u{e9}\0")))
+    assert.equal("hx\u{e9}ce", tok:decode((tok:encode "axbcde")))    -- an empty one takes the d
+  end)
+
   it("refuses tables that are none", function()
     for table, wanted in pairs{
       ["?"] = "base64 expected", ["AAAA"] = "a tree and texts expected", [""] = "a tree and texts",

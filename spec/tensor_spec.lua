@@ -71,6 +71,9 @@ describe("a tensor is made", function()
     end
     assert.same({{7, 7}}, heed.full({1, 2}, 7):totable())
     assert.same({{1.0, 0.0}, {0.0, 1.0}}, heed.eye(2):totable())
+    assert.same({{1.0, 0.0, 0.0}, {0.0, 1.0, 0.0}}, heed.eye(2, 3):totable())
+    assert.same({{1.0, 0.0}, {0.0, 1.0}, {0.0, 0.0}}, heed.eye(3, 2):totable())
+    assert.equal(1, heed.eye(1, 9000):sum():item())     -- its diagonal is one number, no row
     assert.equal(0, heed.zeros{}:dim())
   end)
 

@@ -90,6 +90,40 @@ describe("types of tokens", function()
 end)
 
 
+describe("offsets that are trimmed", function()
+  -- A text that is one token, its name, and the token's place with a blank in front of all texts
+  -- and without, from 0 as the package has them; y and w become "a  " and "  a".
+  local CASES <const> = {
+    {"y", "a  ", 0, 1}, {"by", "ba  ", 0, 0}, {"bby", "bba  ", 0, 1}, {"bbby", "bbba  ", 0, 2},
+    {"w", "  a", 1, 1}, {"bw", "b  a", 0, 2}, {"wb", "  ab", 2, 2}, {"b ", "b ", 0, 1},
+    {"a\t", "a\t", 0, 1}, {"   ", "   ", 3, 3}, {"  bb", "  bb", 2, 4}, {"\u{120}\u{120}",
+    "\u{120}\u{120}", 2, 2}, {" b", " b", 0, 2, 1, 2}, {"\r", "\r", 0, 0, 1, 1},
+    {"b\x0b\x0e", "b\x0b\x0e", 0, 3},
+  }
+
+  it("lose the blanks of a name, where a place has as many", function()
+    local vocab = {["?"] = 0}
+    for i, case in ipairs(CASES) do vocab[case[2]] = i end
+    local function becomes(from, to)
+      return {type = "Replace", pattern = {String = from}, content = to}
+    end
+    for _, spaced in ipairs{true, false} do
+      local tok = assert(tokenizer_of(json.encode{
+        model = {type = "WordLevel", vocab = vocab, unk_token = "?"},
+        normalizer = {type = "Sequence", normalizers = {becomes("y", "a  "), becomes("w", "  a")}},
+        post_processor = {type = "ByteLevel", add_prefix_space = spaced, trim_offsets = true},
+      }))
+      for i, case in ipairs(CASES) do
+        local ids, offsets = tok:encode(case[1], {offsets = true})
+        local first = not spaced and case[5] or case[3]
+        assert.same({i + 1}, ids:totable())
+        assert.same({{first + 1, not spaced and case[6] or case[4]}}, offsets:totable(), case[1])
+      end
+    end
+  end)
+end)
+
+
 describe("a list", function()
   it("may have texts and pairs, which are padded to the longest", function()
     local tok = with(BERT, {padding = {pad_id = 2, pad_token = "[S]"}})

@@ -172,7 +172,7 @@ it("a tokenizer that is dropped leaves no memory behind", function()
     return heed.memory().other
   end
   local function encode()
-    local tok = assert(made{model = bpe({"?", "a"}, {})})
+    local tok = assert(made{model = bpe({"?", "a", ("b"):rep(5000)}, {})})  -- a file of a block
     assert.equal(100000, #tok:encode(("a"):rep(100000)))
   end
   encode()                       -- after the first one, what is kept for later calls is there

@@ -104,7 +104,8 @@ static uint64_t learn (heed_context *cx, bool bytes) {
   const heed_training how = {&special, 1, 300, 1, 50};
   heed_trainer *r = heed_trainer_new(cx, parts[bytes], strlen(parts[bytes]));
   bool good = r != NULL && heed_trainer_feed(r, TEXT, sizeof TEXT - 1) &&
-              heed_trainer_feed(r, "and more words", 14) && heed_trainer_make(r, &how);
+              heed_trainer_feed(r, "and more words", 14) &&
+              heed_trainer_make(r, &how) && heed_trainer_make(r, &how);     /* the same again */
   uint64_t sum = (uint64_t)heed_trainer_count(r);
   int64_t ids[2];
   for (int64_t i = 0; heed_trainer_merge(r, i, ids); i++)

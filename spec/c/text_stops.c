@@ -50,6 +50,10 @@ static const struct row { const char *name, *file, *text; long least; } ROWS[] =
   {"Replace", "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"b\"},\"content\":"
    "\"a\"},\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",-9],[\"a\",-3],"
    "[\"aa\",-1]]}}", "ab", 220},
+  /* Unigram, and a normalizer that keeps all */
+  {"Strip", "{\"normalizer\":{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},"
+   "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",-9],[\"a\",-3],[\"b\",-3],"
+   "[\"ab\",-1]]}}", "ab", 220},
   /* Unigram, and normalizers that change nothing here: bytes, and characters */
   {"normalizers", "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":"
    "\"ByteLevel\"},{\"type\":\"Lowercase\"},{\"type\":\"NFD\"},{\"type\":\"NFKC\"},{\"type\":"

@@ -19,4 +19,21 @@ function base64.bytes(text)
 end
 
 
+---Bytes as a text in base64.
+---@param bytes string
+---@return string
+function base64.text(bytes)
+  local missing = -#bytes % 3
+  local text = (bytes .. ("\0"):rep(missing)):gsub("...", function(group)
+    local n, digits = string.unpack(">I3", group), ""
+    for shift = 18, 0, -6 do
+      local value = (n >> shift & 63) + 1
+      digits = digits .. base64.DIGITS:sub(value, value)
+    end
+    return digits
+  end)
+  return text:sub(1, #text - missing) .. ("="):rep(missing)
+end
+
+
 return base64
