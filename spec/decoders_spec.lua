@@ -92,6 +92,19 @@ local CASES <const> = {
     "<0_E2><0_82><0_ac>", "_The<0_E2><0_82><0_ac>_", "__y_", " _The ", "_ _",
     "_Then'tdo nota</w>_y__", "!é##ing.'s", "_", "a</w>", "##ing", "<0_E2><0_82><0_ac>___",
   },
+  strip_level = {
+    [[{"type":"Sequence","decoders":[{"type":"ByteLevel"},
+      {"type":"Strip","content":"▁","start":1,"stop":0}]}]],
+    "", "The", "The▁", "▁▁The", "##ing▁The##ing.", "n't'sdo not.!", "a</w></w>ba</w>",
+    "<0xE2><0x82><0xac>", "The<0xE2><0x82><0xac>▁▁x", "▁xx▁y▁▁x", " ▁The ", " ▁",
+    "Then'tdo nota</w>x▁y▁▁", false, "", "a</w>", "##ing", "<0xE2><0x82><0xac>▁▁▁",
+  },
+  wordpiece_bare = {
+    [[{"type":"WordPiece","prefix":"","cleanup":true}]],
+    "", "▁The", "▁The▁", "▁▁▁The", "##ing▁The##ing.", "n't'sdo not.!", "a</w></w>ba</w>",
+    "<0xE2><0x82><0xac>", "▁The<0xE2><0x82><0xac>▁▁x", "▁▁xx▁y▁▁x", " ▁The ", "▁ ▁",
+    "▁Then'tdo nota</w>x▁y▁▁", "!é##ing.'s", "▁", "a</w>", "##ing", "<0xE2><0x82><0xac>▁▁▁",
+  },
   bytelevel = {
     [[{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true}]],
     "", "▁The", "▁The▁", "▁▁▁The", "##ing▁The##ing.", "n't'sdo not.!", "a</w></w>ba</w>",
@@ -241,6 +254,8 @@ describe("the decoder", function()
       ['{"type":"WordPiece"}'] = "a text as 'prefix' expected",
       ['{"type":"BPEDecoder","suffix":""}'] = "a text as 'suffix' expected",
       ['{"type":"Sequence"}'] = "a list of decoders expected",
+      ['{"type":"Sequence","decoders":[{"type":"ByteLevel"},{"type":"ByteFallback"}]}'] =
+        "the decoder ByteLevel: one Strip at most behind it expected",
       ['{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteFallback"}]}'] =
         "one Strip at most behind it expected",
       ['{"type":"Sequence","decoders":[' .. ('{"type":"ByteFallback"},'):rep(8) ..

@@ -95,6 +95,28 @@ describe("the pre-tokenizer", function()
     assert.equal(" b<m> b", tok:decode(tok:encode "b<m>b"))
   end)
 
+  it("that follows ByteLevel sees the characters of names", function()
+    local model = bpe({"?", "Ã", "²", "Ã²", "1", "2", "3", "4", "12", "123", "1234", "Ġ", "Ġ1"},
+                      {{"Ã", "²"}, {"1", "2"}, {"12", "3"}, {"123", "4"}, {"Ġ", "1"}})
+    local bytes = {type = "ByteLevel", add_prefix_space = false, trim_offsets = true}
+    local function behind(...)
+      local list = json.array{bytes, ...}
+      return assert(with(model, {pre_tokenizer = {type = "Sequence", pretokenizers = list}}))
+    end
+    local three = {type = "Split", pattern = {Regex = "[0-9][0-9][0-9]"}, behavior = "Isolated",
+                   invert = false}                                      -- as Falcon has it
+    compare(behind({type = "Digits", individual_digits = false}, three), {
+      ["ò"] = "Ã|²  0-2 0-2", ["ò1234"] = "Ã|²|123|4  0-2 0-2 2-5 5-6",
+      [" 1234"] = "Ġ|123|4  0-1 1-4 4-5", [" 1ò"] = "Ġ|1|Ã|²  0-1 1-2 2-4 2-4",
+    })
+    compare(behind{type = "FixedLength", length = 3}, {
+      ["1234"] = "123|4  0-3 3-4", ["òò"] = "Ã²|Ã|²  0-2 2-4 2-4",
+    })
+    bytes.use_regex = false
+    compare(behind{type = "FixedLength", length = 3},
+            {["ò1234"] = "Ã²|1|2|3|4  0-2 2-3 3-4 4-5 5-6"})
+  end)
+
   it("CharDelimiterSplit drops what it splits at", function()
     compare(assert(with(LETTERS, {
       pre_tokenizer = {type = "CharDelimiterSplit", delimiter = "b"},
@@ -190,6 +212,11 @@ it("parts that lack something, or are not known, are refused by name", function(
                    why("decoder", {type = "Sequence", decoders = list}))
   end
   local mark = {type = "Metaspace", replacement = "▁", prepend_scheme = "always"}
+  local bytes = {type = "ByteLevel", add_prefix_space = false}
+  for name, part in pairs{Metaspace = mark, ByteLevel = bytes} do
+    assert.matches(("the pre%%-tokenizer %s: no ByteLevel before it expected"):format(name),
+                   why("pre_tokenizer", {type = "Sequence", pretokenizers = {bytes, part}}))
+  end
   for _, list in ipairs{{SPACED, mark}, {mark, SPACED}, {SPACED, SPACED}} do
     assert.matches("one of it, or of add_prefix_space, expected",
                    why("pre_tokenizer", {type = "Sequence", pretokenizers = list}))

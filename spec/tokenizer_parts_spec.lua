@@ -67,6 +67,29 @@ describe("an added token", function()
 end)
 
 
+it("an added token that takes blanks loses them where offsets do", function()
+  for prefix, wanted in pairs{
+    [true] = {["a <m> b"] = "0-1 2-5 6-7", [" <m>"] = "0-4", ["  <m>  "] = "2-5",
+              ["a\u{3000}<m>\u{3000}"] = "0-1 4-7", ["\u{3000}<m>a"] = "0-6 6-7"},
+    [false] = {["a <m> b"] = "0-1 2-5 6-7", [" <m>"] = "1-4", ["  <m>  "] = "2-5",
+               ["\u{3000}<m>a"] = "3-6 6-7"},
+  } do
+    local level = {type = "ByteLevel", add_prefix_space = prefix, trim_offsets = true}
+    local tok = assert(made{
+      model = bpe({"?", "a", "b", "Ġ"}, {}), post_processor = level,
+      pre_tokenizer = {type = "ByteLevel", add_prefix_space = false},
+      added_tokens = {added(4, "<m>", {lstrip = true, rstrip = true})},
+    })
+    for text, places in pairs(wanted) do
+      local _, offsets = tok:encode(text, {special = false, offsets = true})
+      local list = {}
+      for i, at in ipairs(offsets:totable()) do list[i] = ("%d-%d"):format(at[1] - 1, at[2]) end
+      assert.equal(places, table.concat(list, " "), text)
+    end
+  end
+end)
+
+
 describe("a BPE model", function()
   it("marks what goes on within a word, or ends it", function()
     local tok = assert(made{model = bpe({"?", "a", "##b", "ab", "##c"}, {{"a", "##b"}},

@@ -155,6 +155,18 @@ static bytes blanks_behind (const heed_tokenizer *t, bytes p, bytes end) {
 }
 
 
+/* Gives a token at p that takes the blanks from 'left' and up to 'right' along. Offsets that lose
+   blanks lose those, but for a single one in front of the whole text, where a prefix stays. */
+static bool give_added (heed_tokenizer *t, const added_token *a, bytes left, bytes p, bytes right) {
+  uint32_t blank;
+  bool is_one = left < p && left + utf8_get(left, p, &blank) == p;
+  bool stays = is_one && t->trims_prefix && place_of(t, left, false) == 0;
+  if (t->trims && !stays) left = p;
+  if (t->trims) right = p + a->text.n;
+  return give_token(t, a->id, left - t->now.from, right - t->now.from);
+}
+
+
 bool added_split (heed_tokenizer *t, int which, bytes from, bytes end,
                   bool (*between) (heed_tokenizer *t, bytes from, bytes end)) {
   const added_set *s = &t->added[which];
@@ -166,13 +178,13 @@ bool added_split (heed_tokenizer *t, int which, bytes from, bytes end,
       p++;
       continue;
     }
-    bytes left = p, right = p + a->text.n;
+    bytes at = p, left = p, right = p + a->text.n;
     p = right;
     if (a->single_word && !is_alone(t, start, left, right, end)) continue;
     if (a->left) left = blanks_before(t, from, left);
     if (a->right) right = blanks_behind(t, right, end);
     if (left > from && !between(t, from, left)) return false;
-    if (!give_token(t, a->id, left - t->now.from, right - t->now.from)) return false;
+    if (!give_added(t, a, left, at, right)) return false;
     from = p = right;
   }
   return from >= end || between(t, from, end);

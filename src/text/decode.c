@@ -136,7 +136,7 @@ static bool clean_up (heed_tokenizer *t, chars *text) {
 
 
 static bool put_word (heed_tokenizer *t, const chars *in, chars *to, const decoder *d, bool first) {
-  bool inside = !first && begins(in->at, in->at + in->n, d->from);
+  bool inside = !first && (d->from.n == 0 || begins(in->at, in->at + in->n, d->from));
   uint32_t skipped = inside ? d->from.n : 0;
   return (first || inside || put(t, to, " ", 1)) &&
          put(t, to, in->at + skipped, (size_t)in->n - skipped) && (!d->flag || clean_up(t, to));
@@ -291,7 +291,7 @@ static bool read_step (heed_tokenizer *t, const json *j, const json_value *v, de
 }
 
 
-/* Behind Fuse a text is one token, which Strip alone makes sense for. */
+/* Behind Fuse, and behind ByteLevel, a text is one token, which Strip alone makes sense for. */
 static bool add_step (heed_tokenizer *t, const json *j, const json_value *v) {
   decoding *d = &t->decoding;
   const json_value *type = json_get(j, v, "type");
@@ -299,8 +299,9 @@ static bool add_step (heed_tokenizer *t, const json *j, const json_value *v) {
   if (json_is(j, type, "Fuse")) return d->fused = true;
   if (!read_step(t, j, v, &step)) return false;
   if (d->fused) {
+    bool bytes_end = d->n > 0 && d->steps[d->n - 1].kind == DECODE_BYTE_LEVEL;
     if (step.kind != DECODE_STRIP || d->strip.from.n > 0)
-      return refuse(t, "Fuse", "one Strip at most behind it");
+      return refuse(t, bytes_end ? "ByteLevel" : "Fuse", "one Strip at most behind it");
     d->strip = step;
     return true;
   }
@@ -308,6 +309,7 @@ static bool add_step (heed_tokenizer *t, const json *j, const json_value *v) {
     return refuse(t, "CTC", "no other decoder beside it");
   if (d->n == MOST_DECODERS) return refuse(t, "Sequence", "at most 8 decoders");
   d->steps[d->n++] = step;
+  d->fused = step.kind == DECODE_BYTE_LEVEL;
   d->merges = d->merges || step.kind == DECODE_CTC;
   d->last_differs = d->last_differs || step.kind == DECODE_SUFFIX;
   d->first_differs = d->first_differs || step.kind == DECODE_WORDPIECE ||

@@ -7,6 +7,7 @@
 
 #include "memory/context.h"
 #include "text/tokenizer.h"
+#include "text/utf8.h"
 
 #define MOST_LENGTH 10000          /* of FixedLength */
 
@@ -35,7 +36,7 @@ static bool add_splitter (heed_tokenizer *t, splitter s) {
 
 
 static bool add (heed_tokenizer *t, const regex *pattern, behaviour b, bool invert) {
-  return pattern != NULL && add_splitter(t, (splitter){pattern, b, invert});
+  return pattern != NULL && add_splitter(t, (splitter){pattern, b, invert, t->maps_bytes});
 }
 
 
@@ -89,12 +90,22 @@ static bool read_split (heed_tokenizer *t, const json *j, const json_value *v) {
 }
 
 
+/* Of bytes that are characters of names already, none is a blank. */
+static bool check_raw (heed_tokenizer *t, const char *name) {
+  if (!t->maps_bytes) return true;
+  core_fail(t->cx, NULL, "the pre-tokenizer %s: no ByteLevel before it expected", name);
+  return false;
+}
+
+
 static bool read_byte_level (heed_tokenizer *t, const json *j, const json_value *v) {
   const json_value *use = json_get(j, v, "use_regex");
   bool spaced = json_true(json_get(j, v, "add_prefix_space"));
   if (spaced && (!metaspace_prefix(t) || !add_splitter(t, (splitter){.pattern = NULL})))
     return false;
-  return json_kind_is(use, HEED_JSON_FALSE) || add_plain(t, GPT2, ISOLATED, false);
+  if (!check_raw(t, "ByteLevel")) return false;
+  if (!json_kind_is(use, HEED_JSON_FALSE) && !add_plain(t, GPT2, ISOLATED, false)) return false;
+  return t->maps_bytes = true;
 }
 
 
@@ -145,7 +156,8 @@ bool split_read (heed_tokenizer *t, const json *j, const json_value *v) {
   if (json_is(j, type, "CharDelimiterSplit")) return read_delimiter(t, j, v);
   if (json_is(j, type, "FixedLength")) return read_length(t, j, v);
   if (json_is(j, type, "Metaspace"))
-    return metaspace_read(t, j, v) && add_splitter(t, (splitter){.pattern = NULL});
+    return metaspace_read(t, j, v) && check_raw(t, "Metaspace") &&
+           add_splitter(t, (splitter){.pattern = NULL});
   if (json_is(j, type, "Digits")) {
     if (!json_true(json_get(j, v, "individual_digits"))) b = CONTIGUOUS;
     return add_plain(t, "\\p{N}", b, false);
@@ -209,19 +221,52 @@ static bool cut (cutter *c, bytes from, bytes end, bool match) {
 }
 
 
+/* The characters of names that stand for [from, end). */
+static bool map_bytes (heed_tokenizer *t, chars *to, bytes from, bytes end) {
+  to->n = 0;
+  if (!ROOM(t->cx, to, 2 * (end - from) + 1)) return false;
+  for (bytes p = from; p < end; p++) {
+    to->n += utf8_put(to->at + to->n, point_of(*p));
+    if (!text_polls(t->cx, p - from)) return false;
+  }
+  return true;
+}
+
+
+/* Where a splitter is in what it sees, and in the text, where each character is a byte. */
+typedef struct place { bytes seen, text; bool mapped; } place;
+
+/* The byte of the text that a later place in what is seen stands for. */
+static bytes text_at (place *at, bytes seen) {
+  if (!at->mapped) return seen;
+  while (at->seen < seen) {
+    at->seen += *at->seen < 128 ? 1 : 2;
+    at->text++;
+  }
+  return at->text;
+}
+
+
 static bool split (heed_tokenizer *t, int level, bytes from, bytes end) {
   if (level == t->nsplitters)
     return word_encode(t, (const char *)from, (size_t)(end - from), from - t->now.from);
   const splitter *s = &t->splitters[level];
   if (s->pattern == NULL) return metaspace_split(t, level + 1, from, end, split);
   cutter c = {.t = t, .level = level, .behaviour = s->behaviour};
-  regex_search r = regex_begin(s->pattern, from, end);
+  chars *seen = &t->mapped[level];
+  if (s->mapped && !map_bytes(t, seen, from, end)) return false;
+  place at = {.seen = s->mapped ? (bytes)seen->at : from, .text = from, .mapped = s->mapped};
+  regex_search r = regex_begin(s->pattern, at.seen, s->mapped ? at.seen + seen->n : end);
   regex_result found;
   while ((found = regex_next(&r)) == REGEX_FOUND) {
-    if (r.from < r.match && !cut(&c, r.from, r.match, s->invert)) return false;
-    if (!cut(&c, r.match, r.match_end, !s->invert)) return false;
+    bytes rest = text_at(&at, r.from), match = text_at(&at, r.match);
+    bytes match_end = text_at(&at, r.match_end);
+    if (rest < match && !cut(&c, rest, match, s->invert)) return false;
+    if (!cut(&c, match, match_end, !s->invert)) return false;
   }
-  return found != REGEX_FAILED && (r.from == end || cut(&c, r.from, end, s->invert)) && flush(&c);
+  if (found == REGEX_FAILED) return false;
+  bytes rest = text_at(&at, r.from);
+  return (rest == end || cut(&c, rest, end, s->invert)) && flush(&c);
 }
 
 

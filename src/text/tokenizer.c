@@ -101,6 +101,7 @@ void heed_tokenizer_drop (heed_tokenizer *t) {
   LIST_FREE(cx, &t->slices);
   LIST_FREE(cx, &t->symbols);
   LIST_FREE(cx, &t->joins);
+  for (int i = 0; i < MOST_SPLITTERS; i++) LIST_FREE(cx, &t->mapped[i]);
   unigram_free(t);
   normalize_free(t);
   decode_free(t);

@@ -64,6 +64,7 @@ typedef struct splitter {
   const regex *pattern;
   behaviour behaviour;
   bool invert;
+  bool mapped;                     /* behind ByteLevel: it sees the characters of names */
 } splitter;
 
 /* A character of the original text: its first byte, and the one behind it. */
@@ -169,6 +170,7 @@ struct heed_tokenizer {
   splitter splitters[MOST_SPLITTERS];   /* without a pattern: 'metaspace' */
   metaspace metaspace;
   int nsplitters;
+  bool maps_bytes;                 /* splitters that follow are behind ByteLevel */
   template single, pair;
   bool trims, trims_prefix;        /* offsets lose blanks; the first one's stays */
   cached *cache;
@@ -183,6 +185,7 @@ struct heed_tokenizer {
   LIST(symbol) symbols;
   LIST(join) joins;
   draft drafts[2], marked;
+  chars mapped[MOST_SPLITTERS];    /* what splitters behind ByteLevel see */
   LIST(unit) units, sorted;
   passage now;                     /* where tokens are given */
   int64_t section;                 /* its place in the text */
