@@ -324,8 +324,26 @@ local function replayed(name, N)
   return inferring(name, read)
 end
 
+-- The same by model:generate, which is made to choose these ids.
+local function generated(name, N)
+  local model = loaded(name)
+  local words = model.config.vocab_size
+  local ids, last = heed.randint(words, {N + 1}), nil
+  local choice = ids:one_hot(words):to "float32"
+  local function choose(logits, new)
+    last = logits
+    return choice[#new + 2]
+  end
+  local o = {max = N, temperature = 0, ends = false, logits = choose}
+  return inferring(name, function()
+    model:generate({ids[1]}, o)
+    return last
+  end)
+end
+
 for _, ending in ipairs{"", "_bfloat16", "_q8_0", "_q4_0"} do
   local name = "decoder" .. ending
+  factories["tokens_generated" .. ending] = function(size) return generated(name, size[1]) end
   factories["tokens" .. ending] = function(size) return replayed(name, size[1]) end
   factories["tokens_called" .. ending] = function(size) return reading(name, size[1], 1) end
   factories["prompt" .. ending] = function(size) return reading(name, size[1], size[1]) end

@@ -94,7 +94,8 @@ for decoder in (*directories.TYPES, *directories.BLOCKS):
         return self.calls(name, size[0], size[0])
 
     ending = decoder.removeprefix("decoder")
-    for word, factory in [("tokens", tokens), ("tokens_called", tokens), ("prompt", prompt)]:
+    for word, factory in [("tokens", tokens), ("tokens_called", tokens),
+                          ("tokens_generated", tokens), ("prompt", prompt)]:
         setattr(Llama, word + ending, factory)
 
 

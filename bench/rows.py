@@ -238,8 +238,9 @@ def block_rows():
 
 DECODERS = {"float32": ("", 5e-3), "bfloat16": ("_bfloat16", 5e-2), "q8_0": ("_q8_0", 5e-2),
             "q4_0": ("_q4_0", 5e-2)}                    # endings of factories, and tolerances
-PUBLISHED = ["minilm", "minilm_q8_0", *(word + end for word in ("tokens", "tokens_called", "prompt")
-                         for end, _ in DECODERS.values())]
+READINGS = ("tokens", "tokens_called", "tokens_generated", "prompt")
+PUBLISHED = ["minilm", "minilm_q8_0", *(word + end for word in READINGS
+                                        for end, _ in DECODERS.values())]
 
 
 def published_rows():
@@ -253,6 +254,7 @@ def published_rows():
     for dtype, (end, tolerance) in DECODERS.items():
         for what, inputs, n in [("64 ids, step captured", f"tokens{end}:64", 64),
                                 ("64 ids, step by step", f"tokens_called{end}:64", 64),
+                                ("64 ids, generated", f"tokens_generated{end}:64", 64),
                                 ("prompt of 512", f"prompt{end}:512", 512)]:
             yield Row(f"decoder of 135M, {what}, {dtype}", inputs, "a()", "a()", n, "tokens",
                       rival="llama.cpp", tolerance=tolerance)

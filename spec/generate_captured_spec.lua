@@ -96,12 +96,16 @@ describe("generation with option capture", function()
 
   it("is refused where steps are not the same work, or have callbacks", function()
     local m = model()
-    for _, cache in ipairs{nn.Cache(), nn.Cache{window = 3}, true, false} do
-      assert.matches("generate: option capture replays one step.*nn.Cache{capacity = n}, got",
+    for _, cache in ipairs{nn.Cache(), nn.Cache{window = 3}, false} do
+      assert.matches("generate: option capture replays one step.*nn.Cache{capacity = n},.* got .*"
+                     .. " as option cache",
                      message(heed.generate, m, PROMPT, {cache = cache, capture = true}))
     end
-    assert.matches("got nil as option cache", message(heed.generate, m, PROMPT,
-                                                          {capture = true}))
+    assert.matches("option capture: prompts of one length expected",
+                   message(heed.generate, m, {PROMPT, {1, 2}}, {capture = true}), 1, true)
+    local function called(...) return m(...) end
+    assert.matches("needs the model whose layers a cache serves, got a function",
+                   message(heed.generate, called, PROMPT, {capture = true}), 1, true)
     assert.matches("a boolean expected", message(heed.generate, m, PROMPT, {capture = 1}))
     local function why() return message(heed.generate, m, PROMPT, with({capture = true}, {})) end
     local attend = m.body.layers[1].attend

@@ -19,7 +19,8 @@ local torch_names = require "heed.internal.torch_names"
 local fail, kind = heed.fail, options.kind
 
 local KNOWN = {
-  beams = options.any, cache = options.any, capture = false, check = false, context = options.any,
+  beams = options.any, cache = options.any, capture = options.any, check = false,
+  context = options.any,
   context_lengths = options.any, early_stopping = options.any, length_penalty = options.any,
   lengths = options.any, logits = options.any, lookup = options.any, max = 100,
   on_token = options.any, scores = false, seed = options.any, stop = options.any,
@@ -80,9 +81,15 @@ end
 
 
 local function check_capture(o)
-  if not o.capture or Cache.is(o.cache) and o.cache.capacity then return end
+  if o.capture ~= nil and type(o.capture) ~= "boolean" then
+    fail("generate: a boolean expected as option capture, got %s", kind(o.capture))
+  elseif not o.capture or o.cache == nil or o.cache == true
+         or Cache.is(o.cache) and o.cache.capacity then
+    return
+  end
   fail("generate: option capture replays one step, which is the same work each time with "
-       .. "cache = nn.Cache{capacity = n}, got %s as option cache", kind(o.cache))
+       .. "cache = nn.Cache{capacity = n}, or with a cache that is made here, got %s as option cache",
+       kind(o.cache))
 end
 
 
@@ -242,7 +249,9 @@ end
 ---@field scores? boolean whether the log-probabilities of the new ids come back too, as the model
 ---gives them, before temperature and the like; of beams in the field scores of each
 ---@field capture? boolean record the step of one more id and replay it without Lua, as
----`heed.capture` does; with an `nn.Cache{capacity = n}`, whose steps are the same work
+---`heed.capture` does: with a cache of fixed capacity, the caller's or one that is made here. Unless
+---given, a model of heed's own classes without hooks and callbacks of weights is replayed where
+---rows are of one length, without beams, lookup, window, context and a cache of the caller's
 ---@field check? boolean compare the first steps with a cache with full passes, whatever the cache
 ---is, and refuse where they differ
 ---@field cache? boolean|table false: everything is computed again for each id; or a cache. The

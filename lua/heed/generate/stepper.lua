@@ -5,14 +5,13 @@
 -- for is therefore compared with a full pass, once for each model.
 
 local Cache = require "heed.nn.cache"
-local capture = require "heed.capture"
 local core = require "heed.core"
 local heed = require "heed"
-local hooks = require "heed.nn.hooks"
 local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local options = require "heed.internal.options"
 local positions = require "heed.nn.positions"
+local Replay = require "heed.generate.replay"
 local rng = require "heed.internal.rng"
 local rope = require "heed.attention.rope"
 
@@ -23,6 +22,7 @@ local fail, kind = heed.fail, options.kind
 ---may end; of a window, its own
 ---@field room integer|false how many ids any model has positions for, while nobody asked which of
 ---them it uses
+---@field replay heed.generate.Replay|false how steps are replayed; false where they are called
 ---@field checks integer how many steps with the cache are still to be compared with full passes
 local Stepper = {}
 Stepper.__index = Stepper
@@ -31,9 +31,10 @@ Stepper.__index = Stepper
 -- lengths, "whole" for others.
 local agreed = setmetatable({}, {__mode = "k"})
 
--- How far logits may be apart, as a part of their range, where rounding alone differs.
+-- How far logits may be apart, as a part of their range, where rounding alone differs: by their
+-- type, where products do not round more.
 local APART = {float32 = 2e-3, float64 = 2e-3}
-local APART_HALF <const> = 0.05
+local APART_ROUNDED <const> = 0.05
 
 local CHECKS <const> = 4             -- steps that option check compares
 
@@ -43,6 +44,13 @@ local function lengths_of(rows)
     if #row ~= #rows[1] then return "padded" end
   end
   return "whole"
+end
+
+
+local function longest_of(rows)
+  local longest = 0
+  for _, row in ipairs(rows) do longest = math.max(longest, #row) end
+  return longest
 end
 
 
@@ -104,19 +112,6 @@ local function least_length(list)
 end
 
 
--- Refuses a model whose hooks, or callbacks of weights, would be called in the first steps alone.
-local function check_replayed(model)
-  if not Module.is(model) then return end
-  for name, module in model:named_modules() do
-    local what = module:weights_callback() and "callback of weights" or hooks.any(module) and "hook"
-    if what then
-      fail("generate: option capture replays a step, which calls no %s: of %s", what,
-           name == "" and "the model itself" or ("'%s'"):format(name))
-    end
-  end
-end
-
-
 ---@param model function
 ---@param prompt heed.generate.Prompt
 ---@param o heed.generate.options
@@ -124,14 +119,14 @@ end
 ---@return heed.generate.Stepper
 function Stepper.new(model, prompt, o, copies)
   local lengths = lengths_of(prompt.rows)
-  if o.capture then check_replayed(model) end
   local function repeated(t) return t and (copies == 1 and t or t:repeat_interleave(copies, 1)) end
   return setmetatable({
     model = model, prompt = prompt, cache = cache_of(o.cache), rows = false,
     context = repeated(prompt.context),
     context_lengths = repeated(prompt.context_lengths),
     lengths = lengths, checks = checks_of(model, lengths, o), own = not Cache.is(o.cache),
-    window = o.window or false, captures = o.capture, captured = false,
+    window = o.window or false,
+    replay = Replay.choose(model, o, longest_of(prompt.rows) + o.max, lengths == "whole"),
     room = not o.window and not Cache.is(o.cache) and least_length(learned_in(model)),
   }, Stepper)
 end
@@ -151,8 +146,7 @@ end
 
 -- Whether the keys in the cache are turned by other angles than those with one more id.
 local function has_turned(self)
-  local longest = 0
-  for _, row in ipairs(self.rows or {}) do longest = math.max(longest, #row) end
+  local longest = longest_of(self.rows or {})
   for _, layer in ipairs(self.turning) do
     if not layer:turns_alike(longest - 1, longest) then return true end
   end
@@ -212,8 +206,7 @@ end
 -- The rows that the model is to see, and whether all of them are whole. Where ids are more than any
 -- positions, those that the model uses say how many it sees from then on.
 local function within(self, rows)
-  local longest, cut = 0, {}
-  for _, row in ipairs(rows) do longest = math.max(longest, #row) end
+  local longest, cut = longest_of(rows), {}
   if self.room and longest > self.room then
     self.window, self.room = least_length(layers_asked(self, rows)), false
   end
@@ -256,7 +249,7 @@ end
 
 -- How far two tensors of logits are apart, and how far they may be.
 local function distance(a, b)
-  local part = APART[a.dtype] or APART_HALF
+  local part = heed.matmul_precision() == "highest" and APART[a.dtype] or APART_ROUNDED
   a, b = a:to("cpu", "float64"), b:to("cpu", "float64")
   local known = b[b:isfinite()]
   local range = known:numel() > 0 and (known:max() - known:min()):item() or 0
@@ -286,14 +279,15 @@ local function compare(self, logits)
 end
 
 
--- The logits behind ids (R, 1), by a replay where one is asked for: copied, since the next replay
--- writes over them.
+-- The logits behind ids (R, 1), by a replay where steps are replayed.
 local function call_or_replay(self, t)
-  if not self.captures then return checked(call(self, t), t):select(2, 1) end
-  self.captured = self.captured or capture.capture(function(ids)
-    return checked(call(self, ids), ids):select(2, 1)
-  end)
-  return self.captured(t):clone()
+  local function logits_of(ids) return checked(call(self, ids), ids):select(2, 1) end
+  if not self.replay then return logits_of(t) end
+  self.cache = self.replay:roomy(self.cache, 1)
+  local logits = self.replay:call(logits_of, t)
+  if logits then return logits end
+  self.cache, self.replay = self.replay:growing(self.cache), false
+  return logits_of(t)
 end
 
 
@@ -309,7 +303,7 @@ function Stepper:step(ids)
   end
   if not self.cache then return last_logits(self, self.rows) end
   if has_turned(self) then
-    self.cache:truncate(0)
+    if self.own and Cache.is(self.cache) then self.cache = Cache() else self.cache:truncate(0) end
     return last_logits(self, self.rows)
   end
   local t = self.prompt:tensor(ids):unsqueeze(2)
@@ -332,6 +326,7 @@ function Stepper:steps(id, guesses)
   if #guesses == 0 then return self:step{id} end
   local ids = table.move(guesses, 1, #guesses, 2, {id})
   local t = self.prompt:tensor(ids):unsqueeze(1)
+  if self.replay then self.cache = self.replay:roomy(self.cache, #ids) end
   return checked(call(self, t), t)[1]
 end
 

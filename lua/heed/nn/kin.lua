@@ -29,6 +29,11 @@ function kin.found(class, who)
 end
 
 
+---Notes that a class is one of heed's own, whose methods are those of the class that it extends.
+---@param class table
+function kin.adopt(class) own[class] = true end
+
+
 ---Whether a class is one of heed's own, and not one that extends it.
 ---@param class any
 ---@return boolean

@@ -7,6 +7,7 @@ local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
 local field = require "heed.internal.field"
+local kin = require "heed.nn.kin"
 local layers = require "heed.nn.layers"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
@@ -24,6 +25,7 @@ local flatten, size_of, transpose, view = heed.flatten, heed.size, heed.transpos
 
 -- A Linear whose first weights its owner draws.
 local Projection = Linear:extend("Linear")
+kin.adopt(Projection)
 
 function Projection:reset() end
 

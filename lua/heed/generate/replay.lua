@@ -1,0 +1,148 @@
+-- Steps of generation that are recorded once and replayed without Lua: one more id for each row is
+-- the same work each time where keys lie in a cache of fixed capacity.
+--
+-- A cache that the caller gave has a capacity. Otherwise the prompt is read into a cache that grows,
+-- and the steps behind it take one of fixed capacity with the same keys. A full one gives way to
+-- another with room for twice as many tokens, and the step is recorded anew.
+
+local Cache = require "heed.nn.cache"
+local capture = require "heed.capture"
+local heed = require "heed"
+local hooks = require "heed.nn.hooks"
+local kin = require "heed.nn.kin"
+local Module = require "heed.nn.module"
+local options = require "heed.internal.options"
+local rope = require "heed.attention.rope"
+
+local fail = heed.fail
+
+---@class heed.generate.Replay
+---@field model heed.Module
+---@field step fun(ids: heed.Tensor, cache: heed.Cache): heed.Tensor what is recorded
+---@field most integer how many tokens there are at most, those of the prompt too
+---@field given boolean whether the cache is the caller's
+---@field chosen boolean whether the caller asked for replays: what cannot be recorded is refused
+---@field captured function|false
+local Replay = {}
+Replay.__index = Replay
+
+local ROOM <const> = 256             -- for so many more ids, or as many as there are
+
+
+-- Why a replay of a module's call may do less than the call; nil where it does the same.
+local function obstacle(module)
+  return module:weights_callback() and "callback of weights" or hooks.any(module) and "hook" or nil
+end
+
+
+-- Whether a module runs code of the caller's.
+local function is_foreign(module)
+  return not kin.is_own(getmetatable(module)) or rawget(module, "forward") ~= nil
+end
+
+
+-- Whether caches of fixed capacity do not serve a module: it has a mask or a bias, or turns all keys
+-- anew where their number grows.
+local function needs_growing(module)
+  local turn = rawget(module, "rope")
+  return rawget(module, "mask") or rawget(module, "position_bias")
+         or turn and rope.depends_on_length(turn)
+end
+
+
+-- Refuses a model whose hooks, or callbacks of weights, would be called in the first steps alone.
+local function check_model(model, given)
+  if not Module.is(model) then
+    if given then return end
+    fail("generate: option capture needs the model whose layers a cache serves, got %s; or "
+         .. "cache = nn.Cache{capacity = n}", options.kind(model))
+  end
+  for name, module in model:named_modules() do
+    local what = obstacle(module)
+    if what then
+      fail("generate: option capture replays a step, which calls no %s: of %s", what,
+           name == "" and "the model itself" or ("'%s'"):format(name))
+    end
+  end
+end
+
+
+-- Whether nothing tells replays from calls.
+local function may_replay(model)
+  if not Module.is(model) then return false end
+  for module in model:modules() do
+    if is_foreign(module) or needs_growing(module) or obstacle(module) then return false end
+  end
+  return true
+end
+
+
+local function is_made_here(cache) return cache == nil or cache == true end
+
+
+---What option capture asks for; or, where the caller says nothing, whether steps are replayed: those
+---of a model of heed's own layers that is called for one more id each time. False for calls.
+---@param model function
+---@param o heed.generate.options
+---@param most integer how many tokens there are at most
+---@param alike boolean whether rows are of one length
+---@return heed.generate.Replay|false
+function Replay.choose(model, o, most, alike)
+  local given = Cache.is(o.cache)
+  if o.capture then
+    check_model(model, given)
+    if not given and not alike then
+      fail("generate: option capture: prompts of one length expected")
+    end
+  elseif o.capture == false or not is_made_here(o.cache) or not alike or o.beams or o.lookup
+         or o.window or o.context ~= nil or not may_replay(model) then
+    return false
+  end
+  return setmetatable({
+    model = model, most = most, given = given, chosen = o.capture or false, captured = false,
+  }, Replay)
+end
+
+
+---A cache with the keys of another that has room for n more ids; the other one where it has.
+---@param cache heed.Cache
+---@param n integer
+---@return heed.Cache
+function Replay:roomy(cache, n)
+  if self.given then return cache end
+  local length = cache:length()
+  if cache.capacity and length + n <= cache.capacity then return cache end
+  local room = math.max(n, math.min(self.most - length, math.max(ROOM, length)))
+  local other = Cache{capacity = length + room}
+  self.captured = false
+  return other:load_state(cache:state(self.model), self.model)
+end
+
+
+---A cache that grows, with the keys of another.
+---@param cache heed.Cache
+---@return heed.Cache
+function Replay:growing(cache) return Cache():load_state(cache:state(self.model), self.model) end
+
+
+local function cannot_record(message)
+  return type(message) == "string" and message:find("while work is captured", 1, true) ~= nil
+end
+
+
+---f(t) by a replay; copied, since the next one writes over it. Nil where f cannot be recorded, and
+---nobody asked for replays: then nothing has changed.
+---@param f fun(t: heed.Tensor): heed.Tensor
+---@param t heed.Tensor
+---@return heed.Tensor?
+function Replay:call(f, t)
+  self.captured = self.captured or capture.capture(f)
+  if self.chosen then return self.captured(t):clone() end
+  local done, result = pcall(self.captured, t)
+  if done then return result:clone() end
+  if cannot_record(result) then return nil end
+  error(result, 0)
+end
+
+
+return Replay

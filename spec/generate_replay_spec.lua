@@ -1,0 +1,173 @@
+-- Generation replays its steps where nothing tells: in a cache of fixed capacity that it makes, and
+-- that gives way to a larger one.
+
+local directories = require "spec.support.directories"
+local heed = require "heed"
+local message = require "spec.support.message"
+local nn = require "heed.nn"
+local Replay = require "heed.generate.replay"
+
+local if_fused = os.getenv "HEED_BUILD" == "basic" and pending or it   -- composed: not captured
+
+local PROMPT <const> = {5, 6, 7}
+
+
+local function load(name)
+  local place <close> = directories.make(name)
+  return assert(heed.models.load(place.path, {dtype = "float32"}))
+end
+
+
+-- f(), and how often a step was replayed or recorded meanwhile.
+local function counting(f)
+  local call, n = Replay.call, 0
+  Replay.call = function(...)
+    local logits = call(...)
+    if logits then n = n + 1 end
+    return logits
+  end
+  local results = table.pack(pcall(f))
+  Replay.call = call
+  assert(results[1], results[2])
+  return n, table.unpack(results, 2, results.n)
+end
+
+
+-- Logits (R, V) of ids, moved by a part of their range in a step with a cache.
+local Moved = nn.Module:extend "Moved"
+
+function Moved:init(part)
+  self.embed, self.body = nn.Embedding(7, 4), nn.Decoder(4, 1, 1, {cross = false})
+  self.part = part
+end
+
+function Moved:forward(ids, o)
+  self.body(self.embed(ids), {cache = o.cache, causal = true})
+  local logits = ids:one_hot(7):to "float32" * 2
+  return ids:size(2) == 1 and logits + self.part * 2 or logits
+end
+
+
+describe("replayed generation", function()
+  if_fused("is what a model from a directory does, with the ids and scores of calls", function()
+    for _, name in ipairs{"llama3", "gpt2", "qwen3"} do
+      local model = load(name)
+      for _, o in ipairs{{}, {temperature = 1, seed = 3}, {repetition_penalty = 2}} do
+        o.max, o.ends, o.scores, o.capture = 12, false, true, false
+        local none, ids, calls = counting(function() return model:generate(PROMPT, o) end)
+        o.capture = nil
+        local n, again, replays = counting(function() return model:generate(PROMPT, o) end)
+        assert.same({0, 11}, {none, n})
+        assert.same(ids:totable(), again:totable())
+        assert.is_true(calls.scores:allclose(replays.scores, {atol = 1e-5}))
+      end
+    end
+  end)
+
+  if_fused("serves rows of one length", function()
+    local model = load "llama3"
+    local rows = {PROMPT, {9, 8, 7}}
+    local n, ids = counting(function() return model:generate(rows, {max = 6, ends = false}) end)
+    assert.equal(5, n)
+    for r, row in ipairs(rows) do
+      local alone = model:generate(row, {max = 6, ends = false, capture = false})
+      assert.same(alone:totable(), ids[r]:totable())
+    end
+  end)
+
+  if_fused("goes on where its cache is full", function()
+    local model = load "llama3"
+    local o = {max = 600, ends = false, capture = false, temperature = 1, seed = 4}
+    local ids = model:generate(PROMPT, o)
+    o.capture = nil
+    local n, again = counting(function() return model:generate(PROMPT, o) end)
+    assert.equal(599, n)
+    assert.same(ids:totable(), again:totable())
+  end)
+
+  if_fused("is asked for by option capture, with what else takes one id each time", function()
+    local model = load "llama3"
+    for _, o in ipairs{{beams = 3}, {lookup = 2}, {cache = true}, {check = true}} do
+      o.max, o.ends, o.capture = 9, false, false
+      local ids = model:generate(PROMPT, o)
+      o.capture = true
+      local n, again = counting(function() return model:generate(PROMPT, o) end)
+      assert.is_true(n > 0)
+      assert.same(ids:totable(), again:totable())
+    end
+  end)
+
+  it("is not chosen where something tells, or a fixed capacity does not serve", function()
+    local model = load "llama3"
+    local function chosen(o, other, differ)
+      return Replay.choose(other or model, o or {}, 9, not differ) and true
+    end
+    assert.is_true(chosen())
+    assert.is_true(chosen{cache = true})
+    for _, o in ipairs{{capture = false}, {cache = false}, {cache = nn.Cache()}, {beams = 2},
+                       {lookup = 2}, {window = 4}, {context = heed.zeros(1, 1, 32)}} do
+      assert.is_false(chosen(o))
+    end
+    assert.is_false(chosen(nil, nil, true))
+    assert.is_false(chosen(nil, function() end))
+    assert.is_false(chosen(nil, nn.Sequential{Moved(0)}))
+    for _, name in ipairs{"mistral", "phi3_partial"} do
+      assert.is_false(chosen(nil, load(name)), name)
+    end
+    local attend = model.body.layers[1].attend
+    attend:on_weights(function() end)
+    assert.is_false(chosen())
+    attend:on_weights(nil)
+    local hook = attend:register_forward_hook(function() end)
+    assert.is_false(chosen())
+    hook:remove()
+    model.head.forward = function(self, x) return nn.Linear.forward(self, x) end
+    assert.is_false(chosen())
+    model.head.forward = nil
+    attend.position_bias = heed.bias.alibi(4)
+    assert.is_false(chosen())
+    attend.position_bias = false
+    assert.is_true(chosen())
+  end)
+
+  it("gives way to calls where the work cannot be recorded, unless it was asked for", function()
+    local model, scale = load "llama3", heed.ones(1)
+    local forward = nn.RMSNorm.forward
+    nn.RMSNorm.forward = function(self, x) return forward(self, x) * scale:item() end
+    local function generated(o)
+      o.max, o.ends = 300, false                            -- more than the first cache has room for
+      return model:generate(PROMPT, o):totable()
+    end
+    local done, why = pcall(function()
+      assert.same(generated{capture = false}, generated{})
+      assert.matches("while work is captured", message(generated, {capture = true}))
+    end)
+    nn.RMSNorm.forward = forward
+    assert(done, why)
+  end)
+
+  it("passes on errors that come while it records", function()
+    local model, calls = load "llama3", 0
+    local forward = nn.RMSNorm.forward
+    nn.RMSNorm.forward = function(self, x)
+      calls = calls + 1
+      if calls == 20 then error "no more" end
+      return forward(self, x)
+    end
+    local why = message(model.generate, model, PROMPT, {max = 9, ends = false})
+    nn.RMSNorm.forward = forward
+    assert.matches("no more", why)
+    assert.equal(9, #model:generate(PROMPT, {max = 9, ends = false}))
+  end)
+
+  it("compares the first step as narrowly as products round", function()
+    local function why() return message(heed.generate, Moved(0.01), {1, 2}, {max = 3}) end
+    assert.matches("other logits than without", why())
+    local before = heed.matmul_precision "high"
+    local same, ids = pcall(heed.generate, Moved(0.01), {1, 2}, {max = 3})
+    local different = message(heed.generate, Moved(0.2), {1, 2}, {max = 3})
+    heed.matmul_precision(before)
+    assert(same, ids)
+    assert.matches("other logits than without", different)
+  end)
+end)
