@@ -88,7 +88,7 @@ local function check_capture(o)
     return
   end
   fail("generate: option capture replays one step, which is the same work each time with "
-       .. "cache = nn.Cache{capacity = n}, or with a cache that is made here, got %s as option cache",
+       .. "cache = nn.Cache{capacity = n}, or a cache that is made here, got %s as option cache",
        kind(o.cache))
 end
 
