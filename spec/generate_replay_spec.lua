@@ -135,7 +135,7 @@ describe("replayed generation", function()
     local forward = nn.RMSNorm.forward
     nn.RMSNorm.forward = function(self, x) return forward(self, x) * scale:item() end
     local function generated(o)
-      o.max, o.ends = 300, false                            -- more than the first cache has room for
+      o.max, o.ends = 300, false                           -- more than the first cache has room for
       return model:generate(PROMPT, o):totable()
     end
     local done, why = pcall(function()

@@ -1,9 +1,9 @@
 -- Steps of generation that are recorded once and replayed without Lua: one more id for each row is
 -- the same work each time where keys lie in a cache of fixed capacity.
 --
--- A cache that the caller gave has a capacity. Otherwise the prompt is read into a cache that grows,
--- and the steps behind it take one of fixed capacity with the same keys. A full one gives way to
--- another with room for twice as many tokens, and the step is recorded anew.
+-- A cache that the caller gave has a capacity. Otherwise the prompt is read into a cache that
+-- grows, and the steps behind it take one of fixed capacity with the same keys. A full one gives
+-- way to another with room for twice as many tokens, and the step is recorded anew.
 
 local Cache = require "heed.nn.cache"
 local capture = require "heed.capture"
@@ -41,8 +41,8 @@ local function is_foreign(module)
 end
 
 
--- Whether caches of fixed capacity do not serve a module: it has a mask or a bias, or turns all keys
--- anew where their number grows.
+-- Whether caches of fixed capacity do not serve a module: it has a mask or a bias, or turns all
+-- keys anew where their number grows.
 local function needs_growing(module)
   local turn = rawget(module, "rope")
   return rawget(module, "mask") or rawget(module, "position_bias")
@@ -80,8 +80,8 @@ end
 local function is_made_here(cache) return cache == nil or cache == true end
 
 
----What option capture asks for; or, where the caller says nothing, whether steps are replayed: those
----of a model of heed's own layers that is called for one more id each time. False for calls.
+---What option capture asks for; or, where the caller says nothing, whether steps are replayed:
+---those of a model of heed's own layers that is called for one more id each time. False for calls.
 ---@param model function
 ---@param o heed.generate.options
 ---@param most integer how many tokens there are at most
