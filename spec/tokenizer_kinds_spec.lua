@@ -211,6 +211,17 @@ it("parts that lack something, or are not known, are refused by name", function(
     assert.matches("CTC: no other decoder beside it expected",
                    why("decoder", {type = "Sequence", decoders = list}))
   end
+  local vocab = json.array{json.array{"?", 0.0}}
+  for _, model in ipairs{{type = "Unigram", unk_id = 0, vocab = vocab},
+                         {type = "WordPiece", unk_token = "?", vocab = {["?"] = 0}}} do
+    local tok, text = with(model, {pre_tokenizer = SPACED})
+    assert.is_nil(tok)
+    assert.matches("ByteLevel: the model BPE or WordLevel expected, got " .. model.type, text)
+  end
+  local fallback = bpe{"?", "a"}
+  fallback.byte_fallback = true
+  assert.matches("a token for each byte expected where byte_fallback stands beside ByteLevel",
+                 select(2, with(fallback, {pre_tokenizer = SPACED})))
   local mark = {type = "Metaspace", replacement = "▁", prepend_scheme = "always"}
   local bytes = {type = "ByteLevel", add_prefix_space = false}
   for name, part in pairs{Metaspace = mark, ByteLevel = bytes} do

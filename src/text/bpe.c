@@ -168,9 +168,15 @@ bool bpe_read (heed_tokenizer *t, const json *j, const json_value *model) {
   model_fallback(t, j, model);
   t->whole_words = json_true(json_get(j, model, "ignore_merges"));
   t->fuse_unknown = json_true(json_get(j, model, "fuse_unk"));
-  return read_affix(t, j, json_get(j, model, "continuing_subword_prefix"), &t->prefix) &&
-         read_affix(t, j, json_get(j, model, "end_of_word_suffix"), &t->suffix) &&
-         read_unknown(t, j, json_get(j, model, "unk_token"), !read_starts(t)) &&
+  if (!read_affix(t, j, json_get(j, model, "continuing_subword_prefix"), &t->prefix) ||
+      !read_affix(t, j, json_get(j, model, "end_of_word_suffix"), &t->suffix)) return false;
+  bool needed = !read_starts(t);
+  if (needed && t->byte_level && json_true(json_get(j, model, "byte_fallback"))) {
+    core_fail(t->cx, NULL, "the BPE model: a token for each byte expected where byte_fallback "
+              "stands beside ByteLevel");
+    return false;
+  }
+  return read_unknown(t, j, json_get(j, model, "unk_token"), needed) &&
          read_merges(t, j, json_get(j, model, "merges"));
 }
 

@@ -17,13 +17,23 @@ static bool is_model (const json *j, const json_value *model, const char *name,
 }
 
 
+/* Refuses ByteLevel beside a model that cuts characters: those of names are bytes here. */
+static bool check_bytes (heed_tokenizer *t, const char *model) {
+  if (!t->byte_level) return true;
+  core_fail(t->cx, NULL, "the pre-tokenizer ByteLevel: the model BPE or WordLevel expected, got %s",
+            model);
+  return false;
+}
+
+
 bool model_read (heed_tokenizer *t, const json *j, const json_value *model) {
   t->cache = keep(&t->memory, CACHE_SLOTS * sizeof *t->cache);
   if (t->cache == NULL) return false;
   if (is_model(j, model, "BPE", "merges")) return bpe_read(t, j, model);
-  if (is_model(j, model, "Unigram", "unk_id")) return unigram_read(t, j, model);
+  if (is_model(j, model, "Unigram", "unk_id"))
+    return check_bytes(t, "Unigram") && unigram_read(t, j, model);
   if (is_model(j, model, "WordPiece", "max_input_chars_per_word"))
-    return wordpiece_read(t, j, model);
+    return check_bytes(t, "WordPiece") && wordpiece_read(t, j, model);
   if (json_is(j, json_get(j, model, "type"), "WordLevel")) return wordlevel_read(t, j, model);
   return refuse_part(t, j, "the model", json_get(j, model, "type"));
 }
