@@ -42,6 +42,9 @@ local all = ('{"type":"Sequence","normalizers":[%s]}'):format(table.concat({
 
 -- Normalizer, text, what becomes of it, and the bytes of the text that its characters came from.
 local CASES <const> = {
+  {uncased, "a\u{33c}\u{11235}b", "a\u{11235}b", "0-1 1-3 7-8"},
+  {uncased, "a\u{302e}\u{11235}b", "a\u{11235}\u{302e}b", "0-1 1-4 4-8 8-9"},
+  {cased, "a\u{302e}\u{11235}b", "a\u{302e}\u{11235}b", "0-1 1-4 4-8 8-9"},
   {nfc, "e\u{301}x", "\u{e9}x", "0-1 3-4"},
   {nfc, "a\u{323}\u{302}", "\u{1ead}", "0-1"},
   {nfc, "a\u{302}\u{323}", "\u{1ead}", "0-1"},

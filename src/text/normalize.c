@@ -412,14 +412,33 @@ static const struct { const char *type; reader read; } kinds[] = {
 };
 
 
+/* Are there marks that stay where accents go, and that canonical order may move? */
+static bool moves_marks (heed_tokenizer *t, const normalizer *n, const passage *text) {
+  uint32_t point, spacing = unicode_named("Mc", 2);
+  (void)n;
+  for (bytes p = text->from; p < text->end; ) {
+    p += utf8_get(p, text->end, &point);
+    if (point >= 128 && unicode_in(&t->u, point, spacing) && unicode_class(point) != 0) return true;
+  }
+  return false;
+}
+
+
+static bool add (heed_tokenizer *t, normalizer n) {
+  if (!ROOM(t->cx, &t->normalizers, 1)) return false;
+  t->normalizers.at[t->normalizers.n++] = n;
+  return true;
+}
+
+
+/* Decomposition by characters leaves them in their order: where that is not the canonical one, NFD
+   goes before it. */
 static bool read_one (heed_tokenizer *t, const json *j, const json_value *v) {
   const json_value *type = json_get(j, v, "type");
-  normalizer n = {.run = NULL};
+  normalizer n = {.run = NULL}, order = {.run = form_run, .changes = moves_marks};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     if (!json_is(j, type, kinds[i].type)) continue;
-    if (!kinds[i].read(t, j, v, &n) || !ROOM(t->cx, &t->normalizers, 1)) return false;
-    t->normalizers.at[t->normalizers.n++] = n;
-    return true;
+    return kinds[i].read(t, j, v, &n) && (!n.decomposes || add(t, order)) && add(t, n);
   }
   return refuse_part(t, j, "the normalizer", type);
 }
