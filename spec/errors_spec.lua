@@ -286,6 +286,10 @@ describe("a message", function()
                    message_of(heed.multinomial, heed.zeros(0, 3), 5))
     assert.matches("^multinomial: argument 'input': row 2 has no weight",
                    message_of(heed.multinomial, heed.tensor{{0.0, 1.0}, {0.0, 0.0}}, 1))
+    for _, sizes in ipairs{{}, {1, 1, 1}} do
+      assert.matches("^multinomial: argument 'input': a tensor of rank 1 to 2 expected",
+                     message_of(heed.multinomial, heed.zeros(sizes), 1))
+    end
     assert.matches("^cross_entropy: argument 'input': there are no classes",
                    message_of(heed.cross_entropy, heed.zeros(2, 0), heed.zeros(2, 0)))
     assert.matches("^expand_as: argument 'other': shape %(3, 4%) cannot be expanded to %(3%)",

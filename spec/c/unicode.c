@@ -1,12 +1,14 @@
 /*
 ** unicode.c - the categories of all code points, beside those of Python's unicodedata 15.0: of each
-** category how many points it has, and their sum; and which points go with a letter.
+** category how many points it has, and their sum; which points go with a letter, and which a normal
+** form may change.
 */
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "text/forms.h"
 #include "text/grapheme.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -71,10 +73,22 @@ static void check_clusters (const unicode *u, bool behind, int64_t n, int64_t su
   check(got == n && there == sum, behind ? "points behind a letter" : "points before a letter");
 }
 
+/* The points that a normal form may not leave as they are. */
+static void check_marks (const unicode *u, const char *what, int mark, int64_t n, int64_t sum) {
+  int64_t got = 0, there = 0;
+  for (uint32_t point = 0; point < POINTS; point++) {
+    if (!(form_marks(u, point) & mark)) continue;
+    got++;
+    there += point;
+  }
+  check(got == n && there == sum, what);
+}
+
 int main (void) {
   unicode *u = calloc(1, sizeof *u);
   if (u == NULL) return 1;
   unicode_open(u);
+  form_open(u);
   search_finds_what_the_table_has(u);
   int64_t letters = 0, sum = 0;
   for (int i = 0; i < CATEGORIES_THERE; i++) {
@@ -92,6 +106,10 @@ int main (void) {
         "what is no category");
   check_clusters(u, true, 2526, 401312765);
   check_clusters(u, false, 27, 1099396);
+  check_marks(u, "points that join others, or never stay", UNICODE_JOINS, 2110, 166726173);
+  check_marks(u, "points of a class, or that are taken apart", UNICODE_DECOMPOSES, 14151,
+              726184009);
+  check_marks(u, "points that others are compatible with", UNICODE_COMPATIBLE, 3812, 250587586);
   free(u);
   if (wrong == 0) printf("unicode: as Unicode says\n");
   return wrong > 0;
