@@ -54,6 +54,10 @@ static const char *const FILES[] = {
   "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,\"vocab\":[[\"?\",0],"
   "[\"a\",-1],[\"b\",-2],[\"ab\",-1.5],[\"##b\",-3],[\"\\u2581a\",-2],[\"x\",-3],[\"c\",-4],"
   "[\"<0x41>\",-5]]}}",
+  /* each letter at the text's end is two bytes, of which the list of tokens is full */
+  "{" ADDED "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,"
+  "\"vocab\":[[\"?\",0],[\"a\",-1],[\"b\",-2],[\"ab\",-1.5],[\"<0xC3>\",-3],[\"<0xA9>\",-2],"
+  "[\"z\",-3],[\"x\",-4],[\"d\",-5]]}}",
   "{" ADDED "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\s+|(?:a|b)c\"},"
   "\"behavior\":\"Removed\"},\"decoder\":{\"type\":\"CTC\",\"pad_token\":\"?\","
   "\"word_delimiter_token\":\"a\"},"
@@ -63,7 +67,8 @@ enum { FILES_THERE = sizeof FILES / sizeof *FILES };
 
 static const char TEXT[] =
   "ab <m>abzzz  \xc3\xa9" "A ab\xff zc <m> the text is long enough to need "
-  "abababababababababababababababababababababababababababababababababab";
+  "abababababababababababababababababababababababababababababababababab"
+  LONG("\xc3\xa9");
 
 
 
