@@ -292,9 +292,14 @@ describe("attention", function()
       local none = heed.attention(heed.zeros(1, 2, 0, 4), heed.ones(1, 2, 3, 4),
                                   heed.ones(1, 2, 3, 4), {fused = fused})
       assert.same({1, 2, 0, 4}, {none:size()})
-      local zeros = heed.attention(heed.ones(1, 2, 3, 4), heed.zeros(1, 2, 0, 4),
-                                   heed.zeros(1, 2, 0, 4), {fused = fused})
+      local zeros, weights, lse = heed.attention(heed.ones(1, 2, 3, 4), heed.zeros(1, 2, 0, 4),
+                                                 heed.zeros(1, 2, 0, 5),
+                                                 {fused = fused, weights = true, lse = true})
+      assert.same({1, 2, 3, 5}, {zeros:size()})
       assert.equal(0, zeros:abs():sum():item())
+      assert.same({1, 2, 3, 0}, {weights:size()})
+      assert.same({{{-math.huge, -math.huge, -math.huge}, {-math.huge, -math.huge, -math.huge}}},
+                  lse:totable())
     end
   end)
 

@@ -360,3 +360,18 @@ describe("rows by one index", function()
     if not device.gpu then assert.equal(0, y:sum():item()) end   -- a GPU writes the others
   end)
 end)
+
+
+describe("a diagonal", function()
+  it("begins where its offset says, down to one element and none", function()
+    local y = x[{{1, 2}, {1, 3}}]                               -- 1 2 3, and 5 6 7
+    for offset, wanted in pairs{[-2] = {}, [-1] = {5}, [0] = {1, 6}, [1] = {2, 7}, [2] = {3},
+                                [3] = {}} do
+      assert.same(wanted, values(y:diagonal(offset)))
+      assert.same(wanted, values(y:diagonal(-offset, 2, 1)))
+    end
+    y = x:clone()
+    y:diagonal(3):fill_(0)
+    assert.same({1, 2, 3, 0}, values(y[1]))
+  end)
+end)

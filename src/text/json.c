@@ -15,11 +15,11 @@
 ** ===================================================================
 */
 
-/* The character at a byte, in quotes, as the Lua half quotes names. */
+/* The character at a byte, in quotes, as the Lua half quotes names; all of it is there, since the
+   text is UTF-8. */
 static void describe (const heed_json *j, size_t at, char *to, size_t room) {
   unsigned char c = at < j->n ? (unsigned char)j->text[at] : 0;
   size_t bytes = c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-  if (at < j->n && bytes > j->n - at) bytes = j->n - at;
   if (at >= j->n) snprintf(to, room, "the end");
   else if (c < 32 || c == '"' || c == '\\' || c == 127) snprintf(to, room, "\"\\x%02x\"", c);
   else snprintf(to, room, "\"%.*s\"", (int)bytes, j->text + at);
