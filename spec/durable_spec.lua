@@ -133,6 +133,12 @@ describe("a save", function()
     assert.equal(1, heed.load(path):item())
   end)
 
+  it("says which folder is missing", function()
+    local done, why = heed.save(in_folder "no/such/a.npy", heed.tensor{2})
+    assert.is_nil(done)
+    assert.matches("/no/such/a.npy: there is no folder .*/no/such/$", why)
+  end)
+
   it("of two processes to one path at once never leaves a torn file", function()
     local path = in_folder "a.safetensors"
     local script = "local heed = require 'heed' local x = heed.full({1 << 16}, %d) "

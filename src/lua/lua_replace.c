@@ -219,6 +219,15 @@ static int not_written (lua_State *L, const char *path, const char *what) {
 }
 
 
+/* Why no file was made beside the path: often its folder, which ends with a slash, is missing. */
+static int not_made (lua_State *L, const char *path, const char *folder) {
+  if (errno != ENOENT) return not_written(L, path, "cannot make a file beside it");
+  file_refused(L, path, lua_pushfstring(L, "there is no folder %s", folder));
+  lua_pushboolean(L, false);
+  return 3;
+}
+
+
 /* write_file(path, parts): strings and dense tensors on the CPU, one after the other; through a
    symbolic link, and never in the place of a pipe, a device or a folder. After a message: does
    another process write it? To wait for long is Lua's part, where it can be stopped. */
@@ -234,7 +243,7 @@ int l_write_file (lua_State *L) {
   const char *folder = lua_tostring(L, -1);
   const char *temporary = lua_pushfstring(L, "%s.heed-tmp", path);
   int fd = make_temporary(temporary, there ? 0600 : 0666);
-  if (fd < 0) return not_written(L, given, "cannot make a file beside it");
+  if (fd < 0) return not_made(L, given, folder[0] != '\0' ? folder : "./");
   if (!replace(L, fd, temporary, path, there ? &old : NULL)) {
     done(L, heed_error(binding_of(L)->cx) == NULL);      /* interrupted */
     return not_written(L, given, "cannot write");

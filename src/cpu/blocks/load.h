@@ -279,7 +279,7 @@ INLINED int loaded_zero (const heed_type type) {
 }
 
 
-/* n elements from 'at' on, of whole blocks; those behind them are -loaded_zero times 0. */
+/* n elements from 'at' on, of whole blocks; those behind them are any quants times 0. */
 INLINED void span_loaded (const heed_type type, int elements, bool has_least, const uint8_t *at,
                           int n, span *s) {
   loaded x;

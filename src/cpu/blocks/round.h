@@ -10,6 +10,12 @@
 
 #include "cpu/blocks/decode.h"
 
+/*
+** The largest number below 1/2. Added to a size it gives the next integer from 1/2 on, as 1/2 does,
+** and not for this number itself, whose sum with 1/2 is rounded to 1.
+*/
+#define BELOW_HALF 0x1.fffffep-2f
+
 /* Rows (M, K): element k is q[k] * scale[k / 32]; sum[k / 16] is that of 16 of them. */
 typedef struct rounded {
   float *scale, *sum;
@@ -38,7 +44,7 @@ static void round_row (const rounded *to, const float *x, int64_t row, int64_t k
     scale[g] = !finite ? (float)NAN : small ? 0 : most / 127;
     for (int i = 0; i < ROUND_GROUP; i++) {
       const float v = finite ? x[i] * each : 0;
-      wide[i] = (int32_t)(v + (v < 0 ? -0.5f : 0.5f));
+      wide[i] = (int32_t)(v + (v < 0 ? -BELOW_HALF : BELOW_HALF));
     }
     for (int i = 0; i < ROUND_GROUP; i++) q[i] = (int8_t)wide[i];
     for (int i = 0; i < ROUND_GROUP; i++) sums[i / DECODE_GROUP] += wide[i];

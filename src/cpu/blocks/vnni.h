@@ -89,7 +89,7 @@ INLINED __m512 group_sizes (const __m512 v[16]) {
 /* Values that were scaled to 8 bits, rounded to the nearest, halves away from zero. */
 INLINED __m512i nearest (__m512 v) {
   const __m512i sign = _mm512_castps_si512(_mm512_set1_ps(-0.0f));
-  const __m512i half = _mm512_castps_si512(_mm512_set1_ps(0.5f));
+  const __m512i half = _mm512_castps_si512(_mm512_set1_ps(BELOW_HALF));
   const __m512i more = _mm512_ternarylogic_epi32(_mm512_castps_si512(v), sign, half, 0xea);
   return _mm512_cvttps_epi32(_mm512_add_ps(v, _mm512_castsi512_ps(more)));
 }

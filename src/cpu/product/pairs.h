@@ -24,7 +24,10 @@
 #define PAIRS_MANY 16              /* rows of x for which that pays */
 #define PAIRS_STOPS 256            /* of them between two questions whether to stop */
 
-/* y (m, n) = x (m, k) w (n, k)^T + bias (n), in steps between rows of so many elements. */
+/*
+** y (m, n) = x (m, k) w (n, k)^T + bias (n), in steps between rows of so many elements. k is even,
+** 2 at least, and m is PAIRS_ROWS at least.
+*/
 typedef struct pairs_product {
   cpu *self;
   const uint16_t *x, *w;
@@ -137,6 +140,7 @@ static void pairs_piece (void *arg, int64_t first, int64_t end) {
   if (scratch == NULL) { __atomic_store_n(&p->failed, true, __ATOMIC_RELAXED); return; }
   pairs_panel *w = (void *)(scratch + -(uintptr_t)scratch % VECTOR_BYTES);
   for (int64_t i = first; i < end && !cpu_stopped(p->self); i++) {
+    if (__atomic_load_n(&p->subnormal, __ATOMIC_RELAXED)) break;   /* y is computed anew */
     const int64_t n = i * PAIRS_COLUMNS, columns = smaller(p->n - n, PAIRS_COLUMNS);
     if (pairs_pack(w, p->w + n * p->w_row, p->w_row, p->k, columns)) {
       __atomic_store_n(&p->subnormal, true, __ATOMIC_RELAXED);
@@ -148,7 +152,10 @@ static void pairs_piece (void *arg, int64_t first, int64_t end) {
 }
 
 
-/* Did it fit, and is y there? */
+/*
+** Is y there? No, where a factor has a subnormal number or memory is short: then y may be
+** written in part, and the caller computes all of it.
+*/
 static bool pairs_run (pairs_product *p) {
   if (rows_have_subnormal(p->x, p->x_row, p->m, p->k)) return false;
   pool_run(p->self->pool, (p->n + PAIRS_COLUMNS - 1) / PAIRS_COLUMNS,
