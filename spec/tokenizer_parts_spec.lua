@@ -67,6 +67,41 @@ describe("an added token", function()
 end)
 
 
+it("an added token is found in blanks that the one before it took", function()
+  for _, case in ipairs{
+    {"<r>     a", "<r>|  |  | |a", {{"<r>", {rstrip = true}}, {"  ", {}}}},
+    {"a<r>  <l>a", "a|<r>|  |?|?|?|a", {{"<r>", {rstrip = true}}, {"  ", {}}}},
+    {"a<r> <y>a", "a|<r>| <y>|a", {{"<r>", {rstrip = true}}, {" <y>", {}}}},
+    {"a<r>  <l>a", "a|<r>|<l>|a", {{"<r>", {rstrip = true}}, {"<l>", {lstrip = true}}}},
+    {" y  y  y a", " y | y | y |a", {{" y ", {rstrip = true}}}},
+    {"<r>  ya", "<r>| y|a", {{"<r>", {rstrip = true}}, {" y", {lstrip = true}}}},
+  } do
+    local list = {}
+    for i, token in ipairs(case[3]) do list[i] = added(2 + i, token[1], token[2]) end
+    local tok = assert(made{model = bpe({"?", "a", " "}, {}), added_tokens = list})
+    assert.equal(case[2], pieces(tok, case[1]))
+  end
+end)
+
+
+it("Metaspace puts its mark before a first word that nothing was dropped before", function()
+  local mark = "\u{2581}"
+  local function first(normalizer, more)
+    local way = {type = "Metaspace", replacement = mark, prepend_scheme = "first"}
+    for name, value in pairs(more or {}) do way[name] = value end
+    return assert(made{model = bpe({"?", "a", mark}, {}), normalizer = normalizer,
+                       pre_tokenizer = way, added_tokens = {added(3, "<m>", {})}})
+  end
+  local strip = {type = "Strip", strip_left = true, strip_right = true}
+  local clean = {type = "BertNormalizer", clean_text = true}
+  for _, case in ipairs{{strip, " a", "a"}, {strip, "a", mark .. "|a"}, {clean, "\u{200b}a", "a"},
+                        {clean, "\u{200b}a<m>a", "a|<m>|a"}, {clean, " a", mark .. "|a"}} do
+    assert.equal(case[3], pieces(first(case[1]), case[2]))
+  end
+  assert.equal(mark .. "|a", pieces(first(strip, {doubles = true}), " a"))
+end)
+
+
 it("an added token that takes blanks loses them where offsets do", function()
   for prefix, wanted in pairs{
     [true] = {["a <m> b"] = "0-1 2-5 6-7", [" <m>"] = "0-4", ["  <m>  "] = "2-5",

@@ -167,6 +167,7 @@ static bool give_added (heed_tokenizer *t, const added_token *a, bytes left, byt
 }
 
 
+/* Tokens are found in the blanks, too, that the one before them took along. */
 bool added_split (heed_tokenizer *t, int which, bytes from, bytes end,
                   bool (*between) (heed_tokenizer *t, bytes from, bytes end)) {
   const added_set *s = &t->added[which];
@@ -181,11 +182,11 @@ bool added_split (heed_tokenizer *t, int which, bytes from, bytes end,
     bytes at = p, left = p, right = p + a->text.n;
     p = right;
     if (a->single_word && !is_alone(t, start, left, right, end)) continue;
-    if (a->left) left = blanks_before(t, from, left);
+    if (a->left && from < right) left = from < left ? blanks_before(t, from, left) : from;
     if (a->right) right = blanks_behind(t, right, end);
     if (left > from && !between(t, from, left)) return false;
     if (!give_added(t, a, left, at, right)) return false;
-    from = p = right;
+    from = right;
   }
   return from >= end || between(t, from, end);
 }

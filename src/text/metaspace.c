@@ -56,7 +56,7 @@ static bool prepends (const heed_tokenizer *t, const passage *old, uint32_t firs
   bool marked = (first == ' ' || first == m->mark) && !m->doubles;
   if (marked || m->scheme == PREPEND_NEVER) return false;
   if (m->scheme == PREPEND_ALWAYS) return true;
-  if (old->from == t->now.from) return t->section == 0;
+  if (old->from == t->now.from && m->doubles) return t->section == 0;
   return (old->origins != NULL ? old->origins[0].from : old->shift) == 0;
 }
 
