@@ -67,6 +67,15 @@ describe("an added token", function()
 end)
 
 
+it("an added token has the id of the model's token of its name", function()
+  local tok = assert(made{model = bpe({"?", "a", "b", "ab"}, {}),
+                          added_tokens = {added(4, "ab", {special = true}), added(5, "<m>", {})}})
+  assert.same({2, 4, 6, 3}, tok:encode("aab<m>b", {special = false, parse = true}):totable())
+  assert.equal("a <m> b", tok:decode{2, 4, 6, 3})
+  assert.equal(4, tok:id "ab")
+end)
+
+
 it("an added token is found in blanks that the one before it took", function()
   for _, case in ipairs{
     {"<r>     a", "<r>|  |  | |a", {{"<r>", {rstrip = true}}, {"  ", {}}}},

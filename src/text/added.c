@@ -48,6 +48,19 @@ static bool normalize_token (heed_tokenizer *t, added_token *a) {
 }
 
 
+/* The id of an added token: that of the model's token with its name, where there is one, whatever
+   the list says. */
+static uint32_t id_of (heed_tokenizer *t, uint32_t listed) {
+  const token *k = &t->tokens[listed];
+  if (k->own) return listed;
+  uint32_t id = table_find(t, &t->by_name, k->name.at, k->name.n);
+  if (id == NO_ID || !t->tokens[id].own) return listed;
+  t->tokens[id].added = true;
+  t->tokens[id].special = t->tokens[id].special || k->special;
+  return id;
+}
+
+
 bool added_read (heed_tokenizer *t, const json *j, const json_value *list) {
   uint32_t n = list != NULL ? list->length : 0;
   if (!open_set(t, &t->added[0], n) || !open_set(t, &t->added[1], n)) return false;
@@ -56,7 +69,7 @@ bool added_read (heed_tokenizer *t, const json *j, const json_value *list) {
     int64_t id = 0;
     json_integer(j, json_get(j, v, "id"), &id);
     added_token a = {
-      .id = (uint32_t)id, .text = t->tokens[id].name,
+      .id = id_of(t, (uint32_t)id), .text = t->tokens[id].name,
       .single_word = json_true(json_get(j, v, "single_word")),
       .left = json_true(json_get(j, v, "lstrip")), .right = json_true(json_get(j, v, "rstrip")),
       .special = json_true(json_get(j, v, "special"))
