@@ -6,6 +6,7 @@ local golden = require "spec.golden"
 local heed = require "heed"
 local message = require "spec.support.message"
 local nn = require "heed.nn"
+local parameter = require "heed.nn.parameter"
 
 local init = nn.init
 
@@ -231,5 +232,30 @@ describe("nn.init", function()
     assert.matches("at most 2 arguments expected, got 5 as argument 3",
                    message(init.calculate_gain, "relu", 0, 5))
     assert.matches("did you mean 'xavier_normal_'", message(function() return init.xavier end))
+  end)
+
+  it("are drawn for the first layer of a stack alone, also where another one fails", function()
+    local function state_after(layers, fails)
+      heed.manual_seed(5)
+      pcall(nn.Encoder, 8, 2, layers, {each = function(i)
+        if i > 1 then heed.rand(7, {device = "cpu"}) end
+        if i == fails then error "no options" end
+      end})
+      return heed.rng_state()
+    end
+    local wanted = state_after(1)
+    assert.is_true(wanted:equal(state_after(3)))
+    assert.is_true(wanted:equal(state_after(3, 2)))
+    assert.is_true(wanted:equal(state_after(3, 3)))
+  end)
+
+  it("are left out until the outermost call that asks for none ends", function()
+    parameter.hollow("spec", function()
+      parameter.hollow("spec", nn.Linear, 2, 2)
+      assert.is_true(parameter.is_hollow())
+      pcall(parameter.hollow, "spec", error)
+      assert.is_true(parameter.is_hollow())
+    end)
+    assert.is_false(parameter.is_hollow())
   end)
 end)

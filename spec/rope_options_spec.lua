@@ -1,6 +1,7 @@
 -- Options of rope: angles and turns that are kept are those of the options as they are at a call.
 
 local heed = require "heed"
+local places = require "heed.attention.places"
 
 local rope = heed.position.rope
 
@@ -44,5 +45,23 @@ describe("options of rope that change between calls", function()
       local y = rope(x, {scaling = {rope_type = "linear", factor = factor}, offset = 1})
       assert.is_true(y:equal(other))
     end
+  end)
+end)
+
+
+describe("rows of tables", function()
+  local function make(p) return p:unsqueeze(-1):expand(-1, 4096):contiguous() end
+
+  local function rows_of(key, T)
+    return places.rows_of(key, make, 0, T, "cpu")
+  end
+
+  it("outlive a scope with the table that is kept, and end with it where none is", function()
+    local few, many
+    heed.scope(function() few, many = rows_of("few", 10), rows_of("many", 300) end)
+    assert.equal(9, few[{10, 1}])
+    assert.has_error(function() return many:sum() end)
+    assert.equal(9, rows_of("few", 10)[{10, 1}])
+    assert.equal(299, rows_of("many", 300)[{300, 1}])
   end)
 end)

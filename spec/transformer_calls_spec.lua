@@ -177,6 +177,11 @@ describe("a cache", function()
     assert.same(x.shape, m(x, {cache = nn.Cache(), causal = true}).shape)
     assert.matches("nn.Encoder: an nn.Cache expected as option cache, got an empty table",
                    message(m, x, {cache = {}}))
+    local model = nn.Transformer(8, 2, {layers = 1})
+    model.decoder = nn.Decoder(8, 2, 1, {cross = false})
+    assert.matches("nn.Transformer: option cache: layers that attend to a context expected in "
+                   .. "field 'decoder', got DecoderLayer.* as the first one",
+                   message(model, x, x, {cache = nn.Cache()}))
   end)
 end)
 

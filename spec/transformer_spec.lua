@@ -435,6 +435,9 @@ describe("dropout", function()
       if step(x):equal(x) then left_out = left_out + 1 end
     end
     assert.is_true(left_out >= 5 and left_out <= 35, left_out)
+    m.layer_dropout = 1
+    local y, weights = m(x, {weights = true})
+    assert.is_true(y:equal(x) and weights[1]:eq(0):all())
   end)
 end)
 

@@ -23,8 +23,9 @@ local kept, order, latest = {}, {}, 0
 
 
 -- A table replaces the oldest one. A capture keeps none: its results have no values until a replay.
+-- Whether the table is kept.
 local function keep(key, value, numbers)
-  if recording.running() or numbers > LARGEST then return end
+  if recording.running() or numbers > LARGEST then return false end
   if kept[key] == nil then
     latest = latest % MOST_KEPT + 1
     if order[latest] then kept[order[latest]] = nil end
@@ -32,6 +33,7 @@ local function keep(key, value, numbers)
   end
   for _, t in ipairs(value) do heed.keep(t) end
   kept[key] = value
+  return true
 end
 
 
@@ -45,19 +47,22 @@ end
 ---@param ... any what `make` gets, too
 ---@return heed.Tensor ... (T, ...) of each table
 function places.rows_of(key, make, offset, T, device, ...)
-  local found = kept[key]
+  local found, is_kept = kept[key], true
   if not found or offset < found.first or offset + T > found.last then
     local first, last = offset // BLOCK * BLOCK, -(-(offset + T) // BLOCK) * BLOCK
     local p = heed.arange(last - first, {dtype = "float64", device = device}) + (first - 1)
     found = {make(p, ...)}
     found.first, found.last = first, last
-    keep(key, found, found[1]:numel())
+    is_kept = keep(key, found, found[1]:numel())
   end
   local rows = found.rows
   if not rows or rows.offset ~= offset or rows.count ~= T then
-    rows = {offset = offset, count = T}
-    for i, t in ipairs(found) do rows[i] = heed.keep(t:narrow(1, offset - found.first + 1, T)) end
-    if not recording.running() then found.rows = rows end
+    rows, is_kept = {offset = offset, count = T}, is_kept and not recording.running()
+    for i, t in ipairs(found) do
+      local row = t:narrow(1, offset - found.first + 1, T)
+      rows[i] = is_kept and heed.keep(row) or row
+    end
+    if is_kept then found.rows = rows end
   end
   return table.unpack(rows)
 end

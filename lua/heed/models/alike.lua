@@ -5,18 +5,26 @@ local Linear = require("heed.nn.layers").Linear
 local Module = require "heed.nn.module"
 local rope = require "heed.attention.rope"
 
--- Fields that change nothing, or hold no part of what is computed of ids; and adapters, which are
--- merged in what is written.
-local IDLE <const> = {
-  adapter = true, merged = true,
+-- Fields of any module that change nothing; and adapters, which are merged in what is written.
+local IDLE <const> = {adapter = true, merged = true, training = true}
+
+-- Fields of a model that hold no part of what is computed of ids. Fields of these names in its
+-- modules are compared.
+local BESIDE <const> = {
   chats = true, classes = true, config = true, generation = true, limit = true, origin = true,
-  sentences = true, tokenizer = true, training = true,
+  sentences = true, tokenizer = true,
 }
 local LENGTHS <const> = {1, 1 << 20}           -- shorter and longer than models are made for
 local NEAR <const> = 1e-6                      -- of frequencies, which files have as float32
 
 
 local function single(n) return string.pack("<f", n) end
+
+-- Whether numbers are the same in files, which have floats as float32 and integers whole.
+local function same_numbers(a, b)
+  if math.type(a) == "integer" and math.type(b) == "integer" then return a == b end
+  return single(a) == single(b)
+end
 
 
 -- Whether both turn pairs of columns by the same angles; how the pairs lie is not compared.
@@ -31,8 +39,8 @@ local function same_rope(a, b, head_dim)
 end
 
 
--- The function that a module computes, or the class of another table; with an adapter it is that of
--- the layer.
+-- The function that a module computes, or the class of another table. A layer with an adapter has
+-- the function of the layer.
 local function kind_of(t)
   if rawget(t, "adapter") ~= nil then return Linear.forward end
   local class = getmetatable(t)
@@ -40,12 +48,13 @@ local function kind_of(t)
 end
 
 
--- The names of the fields that either has, in order.
-local function names_of(a, b)
+-- The names of the fields that either has, in order; `beside`: names that are left out.
+local function names_of(a, b, beside)
   local seen, list = {}, {}
   for _, t in ipairs{a, b} do
     for name in next, t do
-      local is_field = type(name) == "string" and not IDLE[name] or math.type(name) == "integer"
+      local is_field = type(name) == "string" and not IDLE[name] and not beside[name]
+                       or math.type(name) == "integer"
       if is_field and not seen[name] then
         seen[name] = true
         list[#list + 1] = name
@@ -63,8 +72,8 @@ end
 local alike
 
 -- The first field in which two tables differ: its path, and both values.
-local function fields(a, b, path, pairs_of)
-  for _, name in ipairs(names_of(a, b)) do
+local function fields(a, b, path, pairs_of, beside)
+  for _, name in ipairs(names_of(a, b, beside)) do
     local x, y = rawget(a, name), rawget(b, name)
     local turns = name == "rope" and type(x) == "table" and type(y) == "table"
     local where, p, q = path .. "." .. name, x, y
@@ -76,23 +85,24 @@ local function fields(a, b, path, pairs_of)
 end
 
 
--- Compares two values; `pairs_of` has what has been compared, by those of the first one.
+-- Compares two values; `pairs_of` has what has been compared, by those of the first one (here), and
+-- tensors by those of the other one, too (there): neither may tie what the other does not.
 function alike(a, b, path, pairs_of)
   if rawequal(a, b) then return nil end
-  if pairs_of[a] ~= nil then
-    if rawequal(pairs_of[a], b) then return nil end
-  elseif heed.is_tensor(a) and heed.is_tensor(b) then
-    pairs_of[a] = b
+  if pairs_of.here[a] ~= nil then
+    if rawequal(pairs_of.here[a], b) then return nil end
+  elseif heed.is_tensor(a) and heed.is_tensor(b) and pairs_of.there[b] == nil then
+    pairs_of.here[a], pairs_of.there[b] = b, a
     if a.shape == b.shape then return nil end
   elseif type(a) == "number" and type(b) == "number" then
-    if single(a) == single(b) then return nil end
+    if same_numbers(a, b) then return nil end
   elseif type(a) == "table" and type(b) == "table" and rawequal(kind_of(a), kind_of(b)) then
     local class = getmetatable(a)
     if type(class) == "table" and class.__name == "heed.Mask" then
       if tostring(a) == tostring(b) then return nil end
     else
-      pairs_of[a] = b
-      return fields(a, b, path, pairs_of)
+      pairs_of.here[a] = b
+      return fields(a, b, path, pairs_of, {})
     end
   end
   return path, a, b
@@ -106,6 +116,6 @@ end
 ---@return any a
 ---@return any b
 return function(a, b)
-  local path, x, y = fields(a, b, "", {})
+  local path, x, y = fields(a, b, "", {here = {}, there = {}}, BESIDE)
   return path and path:sub(2), x, y
 end

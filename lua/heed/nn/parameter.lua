@@ -34,13 +34,13 @@ local making = {hollow = false}
 
 
 ---Calls `f(...)`, in which modules are made whose parameters have sizes, and neither values nor
----memory: others take their places.
+---memory: others take their places. A call within another one ends as it began, in hollowness.
 ---@param who string
 ---@param f fun(...): ...
 ---@param ... any
 ---@return any ... what f returns
 function parameter.hollow(who, f, ...)
-  local on, back = {fields = {making, "hollow", true}}, {fields = {making, "hollow", false}}
+  local on, back = {fields = {making, "hollow", true}}, {fields = {making, "hollow", making.hollow}}
   return core.commit_during(who, on, back, f, ...)
 end
 

@@ -41,12 +41,12 @@ end
 local function copies(who, n, make)
   local list = {make(1)}
   core.check_room(who, (n - 1.0) * bytes_of(list[1]), ("a stack of %d layers"):format(n))
-  local generator = heed.rng_state()
-  for i = 2, n do
-    list[i] = make(i)
-    if not parameter.is_hollow() then list[i]:load_state(list[1]:state()) end
-  end
-  heed.rng_state(generator)
+  core.with_generators({rng = heed.rng_state()}, function()
+    for i = 2, n do
+      list[i] = make(i)
+      if not parameter.is_hollow() then list[i]:load_state(list[1]:state()) end
+    end
+  end)
   return list
 end
 
@@ -89,6 +89,12 @@ local function check_cache(self, o)
 end
 
 
+-- Weights of attention that are 0 where a GPU drops their layer.
+local function unless_dropped(dropped, weights)
+  return heed.is_tensor(weights) and weights:masked_fill(dropped, 0) or weights
+end
+
+
 -- A layer's results, or x where the layer is dropped: LayerDrop, Fan et al. 2020. A GPU decides for
 -- itself. A replay can't leave out a layer's gradients and random numbers, as the CPU does.
 local function call_layer(self, layer, x, ...)
@@ -105,7 +111,9 @@ local function call_layer(self, layer, x, ...)
     return layer(x, ...)
   end
   local y, weights, cross_weights = layer(x, ...)
-  return heed.where(drawn:lt(p), x, y), weights, cross_weights
+  local dropped = drawn:lt(p)
+  return heed.where(dropped, x, y), unless_dropped(dropped, weights),
+         unless_dropped(dropped, cross_weights)
 end
 
 
@@ -172,7 +180,7 @@ end
 ---@param given? heed.transformer.call
 ---@return heed.Tensor y of the shape of x
 ---@return (heed.Tensor|false)[]? weights of each layer, with option weights; false where it was
----dropped
+---dropped, zeros on a GPU
 function Encoder:forward(x, given, ...)
   local o = call.read("nn.Encoder", given, ...)
   return run(self, x, o, o)
@@ -204,7 +212,7 @@ end
 ---@param given? heed.transformer.call
 ---@return heed.Tensor y of the shape of x
 ---@return (heed.Tensor|false)[]? weights of each layer, with option weights; false where it was
----dropped
+---dropped, zeros on a GPU
 ---@return (heed.Tensor|false)[]? cross_weights likewise
 function Decoder:forward(x, context, given, ...)
   local o
@@ -295,6 +303,10 @@ local function first_cross(self)
   local first = type(layers) == "table" and layers[1]
   local cross = Module.is(first) and rawget(first, "cross")
   if cross then return cross end
+  if type(layers) == "table" then
+    heed.fail("%s: option cache: layers that attend to a context expected in field 'decoder', got "
+              .. "%s as the first one", SELF, options.kind(first))
+  end
   heed.fail("%s: option cache: an nn.Decoder expected as field 'decoder', got %s", SELF,
             options.kind(decoder))
 end

@@ -147,7 +147,8 @@ end
 function growing.written() return nil end
 
 
--- Between steps it is about the columns that the next one finds.
+-- Whether columns moved or left before those of a step; between steps: of those that the next step
+-- finds.
 function growing.has_moved(cache)
   local step = cache.step
   local from = step.from or step.to
