@@ -84,6 +84,30 @@ static void check_marks (const unicode *u, const char *what, int mark, int64_t n
   check(got == n && there == sum, what);
 }
 
+/* What all points are taken apart to: how many, and their sum, each times its place. */
+static void check_parts (const char *what, bool compatible, int64_t n, int64_t sum) {
+  int64_t got = 0, there = 0;
+  uint32_t parts[FORM_MOST];
+  for (uint32_t point = 0; point < POINTS; point++) {
+    if (point >= 0xd800 && point < 0xe000) continue;
+    int count = form_decompose(point, compatible, parts);
+    got += count;
+    for (int i = 0; i < count; i++) there += (int64_t)parts[i] * (i + 1);
+  }
+  check(got == n && there == sum, what);
+}
+
+static void syllables_are_joined_again (void) {
+  bool same = true;
+  uint32_t parts[FORM_MOST];
+  for (uint32_t point = 0xac00; point < 0xd7a4; point++) {
+    int count = form_decompose(point, false, parts);
+    uint32_t whole = form_compose(parts[0], parts[1]);
+    same = same && (count == 2 ? whole : form_compose(whole, parts[2])) == point;
+  }
+  check(same, "a syllable's letters");
+}
+
 int main (void) {
   unicode *u = calloc(1, sizeof *u);
   if (u == NULL) return 1;
@@ -110,6 +134,9 @@ int main (void) {
   check_marks(u, "points of a class, or that are taken apart", UNICODE_DECOMPOSES, 14151,
               726184009);
   check_marks(u, "points that others are compatible with", UNICODE_COMPATIBLE, 3812, 250587586);
+  check_parts("canonical parts", false, 1135354, 620160950539);
+  check_parts("compatible parts", true, 1137264, 619950558146);
+  syllables_are_joined_again();
   free(u);
   if (wrong == 0) printf("unicode: as Unicode says\n");
   return wrong > 0;
