@@ -388,7 +388,6 @@ static heed_tensor *allowed_by_documents (const attending *o, heed_tensor *t) {
   heed_tensor *k = rows_of(o, t), *position = count_from(o->cx, o->S - o->T, o->T);
   heed_tensor *index = op2(HEED_maximum, position, op_integer(o->cx, 0));
   index = op2(HEED_add, index, op_integer(o->cx, 1));
-  if (k == NULL || index == NULL) return NULL;
   heed_tensor *q = op_call(o->cx, HEED_index_select, 3,
                            (heed_value[]){heed_t(k), heed_i(3), heed_t(index)});
   heed_tensor *there = op2(HEED_ge, op_along(HEED_unsqueeze, position, 1), op_integer(o->cx, 0));
