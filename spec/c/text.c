@@ -11,6 +11,7 @@
 #include "failing.h"
 #include "heed_text.h"
 #include "memory/block.h"
+#include "text/train.h"
 
 static int failures = 0;
 
@@ -98,7 +99,7 @@ static uint64_t use (heed_tokenizer *t) {
 }
 
 
-static uint64_t learn (heed_context *cx, bool bytes) {
+static uint64_t learn (heed_context *cx, bool byte_level) {
   static const char *const parts[] = {
     "{\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"model\":{\"type\":\"BPE\",\"vocab\":{},"
     "\"merges\":[],\"continuing_subword_prefix\":\"##\"}}",
@@ -107,7 +108,7 @@ static uint64_t learn (heed_context *cx, bool bytes) {
   };
   const heed_text special = {"<s>", 3};
   const heed_training how = {&special, 1, 300, 1, 50};
-  heed_trainer *r = heed_trainer_new(cx, parts[bytes], strlen(parts[bytes]));
+  heed_trainer *r = heed_trainer_new(cx, parts[byte_level], strlen(parts[byte_level]));
   bool good = r != NULL && heed_trainer_feed(r, TEXT, sizeof TEXT - 1) &&
               heed_trainer_feed(r, "and more words", 14) &&
               heed_trainer_make(r, &how) && heed_trainer_make(r, &how);     /* the same again */
@@ -150,8 +151,8 @@ static void check_kept (heed_context *cx, failing *memory, int which, uint64_t w
 
 enum { ONCE, TWICE, ONWARDS, WAYS };
 
-static void check_run (int which, int way) {
-  failing memory = {.countdown = -1, .twice = way == TWICE, .onwards = way == ONWARDS};
+static void check_run (int which, int fails) {
+  failing memory = {.countdown = -1, .twice = fails == TWICE, .onwards = fails == ONWARDS};
   heed_host host = {.resize = failing_resize, .self = &memory};
   heed_context *cx = heed_open(&host);
   if (cx == NULL) {
@@ -163,7 +164,7 @@ static void check_run (int which, int way) {
   long at = 0;
   for (bool failed = true; failed; at++) {
     core_trim(cx);
-    long alive = memory.alive, bytes = memory.bytes;
+    long alive = memory.alive, taken = memory.bytes;
     memory.failed = false;
     memory.countdown = at;
     uint64_t sum = run(cx, which);
@@ -172,10 +173,10 @@ static void check_run (int which, int way) {
     check(sum == (heed_error(cx) != NULL ? 0 : wanted), "a result, or a failure", at);
     heed_clear(cx);
     core_trim(cx);
-    check(memory.alive == alive && memory.bytes == bytes, "nothing stays behind", at);
+    check(memory.alive == alive && memory.bytes == taken, "nothing stays behind", at);
   }
   check(at > 10, "there were allocations", at);
-  if (which < FILES_THERE && way != ONWARDS) check_kept(cx, &memory, which, wanted);
+  if (which < FILES_THERE && fails != ONWARDS) check_kept(cx, &memory, which, wanted);
   heed_close(cx);
   check(memory.alive == 0 && memory.bytes == 0, "the context takes all with it", 0);
 }
@@ -193,9 +194,31 @@ static void check_tokens (void) {
 }
 
 
+/* A word stands once among those that were counted, however many there are. */
+static void check_words (void) {
+  enum { WORDS = 5000 };
+  static const char parts[] =
+    "{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"model\":{\"type\":\"BPE\",\"vocab\":{},"
+    "\"merges\":[]}}";
+  heed_context *cx = heed_open(NULL);
+  heed_trainer *r = heed_trainer_new(cx, parts, sizeof parts - 1);
+  for (int i = 0; i < 2 * WORDS; i++) {
+    char word[16];
+    int n = snprintf(word, sizeof word, "w%d", i % WORDS);
+    check(heed_trainer_feed(r, word, (size_t)n), "a word is counted", i);
+  }
+  int64_t twice = 0, n = r->t->counts->words.n;
+  for (int64_t i = 0; i < n; i++) twice += r->t->counts->words.at[i].count == 2;
+  check(n == WORDS && twice == WORDS, "each word is there once, counted twice", (long)n);
+  heed_trainer_drop(r);
+  heed_close(cx);
+}
+
+
 int main (void) {
+  check_words();
   check_tokens();
   for (int which = 0; which < FILES_THERE + 2; which++)
-    for (int way = 0; way < WAYS; way++) check_run(which, way);
+    for (int fails = 0; fails < WAYS; fails++) check_run(which, fails);
   return failures > 0;
 }

@@ -33,9 +33,9 @@ static void check (bool good, const char *name, const char *what, long at) {
 #define BYTES (1 << 19)
 #define NAMES "\"?\":0,\"a\":1,\"b\":2,\"ab\":3"
 
-/* A text repeats two bytes, which become a token. A loop over the bytes polls 32 times, once in
-   0x4000 steps, one over tokens 16 times: 'least' is what all loops do together, less a few, so
-   that none can lose its polls. */
+/* A text repeats two bytes, which become a token, or four, which become two. A loop over the bytes
+   polls 32 times, once in 0x4000 steps, one over tokens 16 times: 'least' is what all loops do
+   together, less a few, so that none can lose its polls. */
 static const struct row { const char *name, *file, *text; long least; } ROWS[] = {
   /* letters, symbols, pairs, joins of pairs; tokens of the word; given, widened, in a template */
   {"BPE", "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"merges\":[\"a b\"],\"vocab\":{"
@@ -54,6 +54,11 @@ static const struct row { const char *name, *file, *text; long least; } ROWS[] =
   {"Strip", "{\"normalizer\":{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},"
    "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",-9],[\"a\",-3],[\"b\",-3],"
    "[\"ab\",-1]]}}", "ab", 220},
+  /* Unigram, and letters are taken apart, side by side or each alone */
+  {"NFD", "{\"normalizer\":{\"type\":\"NFD\"},\"model\":{\"type\":\"Unigram\",\"unk_id\":0,"
+   "\"vocab\":[[\"?\",-9],[\"e\\u0301\",-3]]}}", "\xc3\xa9", 252},
+  {"NFD alone", "{\"normalizer\":{\"type\":\"NFD\"},\"model\":{\"type\":\"Unigram\",\"unk_id\":0,"
+   "\"vocab\":[[\"?\",-9],[\"e\\u0301\",-3],[\"aa\",-3]]}}", "\xc3\xa9" "aa", 204},
   /* Unigram, and normalizers that change nothing here: bytes, and characters */
   {"normalizers", "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":"
    "\"ByteLevel\"},{\"type\":\"Lowercase\"},{\"type\":\"NFD\"},{\"type\":\"NFKC\"},{\"type\":"
@@ -75,7 +80,7 @@ static void check_row (const struct row *row, char *text) {
   heed_context *cx = heed_open(NULL);
   heed_tokenizer *t = heed_tokenizer_read(cx, row->file, strlen(row->file));
   if (t == NULL) puts(heed_error(cx)), exit(1);
-  for (int i = 0; i < BYTES; i++) text[i] = row->text[i % 2];
+  for (int i = 0; i < BYTES; i++) text[i] = row->text[(size_t)i % strlen(row->text)];
   polls = 0;
   check(tokens_of(t, text) == BYTES / 2, row->name, "tokens", 0);
   long all = polls;

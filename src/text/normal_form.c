@@ -108,9 +108,10 @@ static void compose_units (heed_tokenizer *t) {
 static bool run_stretch (const normalizer *n, rewriting *r, bytes end) {
   heed_tokenizer *t = r->t;
   t->units.n = 0;
-  for (uint32_t point; r->p < end; ) {
+  for (int64_t i = 0; r->p < end; i++) {
+    uint32_t point;
     int length = rewriting_get(r, &point);
-    if (!add_parts(n, t, point)) return false;
+    if (!add_parts(n, t, point) || !text_polls(t->cx, i)) return false;
     r->p += length;
   }
   if (!sort_units(t)) return false;
@@ -133,8 +134,10 @@ bool form_run (const normalizer *n, rewriting *r) {
     from = r->p;
     if (!run_stretch(n, r, p)) return false;
     r->p = from;
-    for (int64_t k = 0; k < r->t->units.n; k++)
-      if (!rewriting_put(r, r->t->units.at[k].point, r->t->units.at[k].change)) return false;
+    for (int64_t k = 0; k < r->t->units.n; k++) {
+      const unit *one = &r->t->units.at[k];
+      if (!rewriting_put(r, one->point, one->change) || !text_polls(r->t->cx, k)) return false;
+    }
     if (!text_polls(r->t->cx, i)) return false;
   }
   return true;
