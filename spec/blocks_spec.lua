@@ -275,14 +275,14 @@ describe("a tensor of blocks", function()
     if not on_cpu then return end
     local below = 0x1.fffffep-2
     local w = heed.quantize(heed.eye(32), "q8_0")
-    local x, wanted = heed.zeros(5, 32), heed.zeros(5, 32)
+    local a, wanted = heed.zeros(5, 32), heed.zeros(5, 32)
     for i, row in ipairs{{127, 127}, {below, 0}, {-below, 0}, {0.5, 1}, {-0.5, -1}, {2.5, 3},
                          {2.4999998, 2}, {-126.5, -127}} do
-      x[{{}, i}], wanted[{{}, i}] = row[1], row[2]
+      a[{{}, i}], wanted[{{}, i}] = row[1], row[2]
     end
     on_each_level(function(level)
       heed.matmul_precision "high"
-      local all, one = heed.linear(x, w), heed.linear(x[2], w)
+      local all, one = heed.linear(a, w), heed.linear(a[2], w)
       heed.matmul_precision "highest"
       assert.is_true((all - wanted):abs():max():item() < 0.05, level)
       assert.is_true(one:equal(all[2]), level)

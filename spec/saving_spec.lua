@@ -168,4 +168,86 @@ describe("models.save", function()
     assert.matches("tokenizer.json.*; models.save copies it",
                    select(2, heed.models.save(place.path, m)))
   end)
+
+  it("copies all files of a tokenizer in a module's folder", function()
+    local from <close> = directories.make("st/static_embedding", {
+      ["config_sentence_transformers.json"] = "config_sentence_transformers.json",
+    })
+    local golden, folder = HERE .. "st/static_embedding/", from.path .. "/0_StaticEmbedding"
+    assert(os.execute("mkdir " .. folder))
+    for _, name in ipairs{"model.safetensors", "tokenizer.json"} do
+      write(folder .. "/" .. name, read(golden .. name))
+    end
+    write(folder .. "/special_tokens_map.json", "{}")
+    local list = json.decode(read(golden .. "modules.json"))
+    list[1].path = "0_StaticEmbedding"
+    write(from.path .. "/modules.json", json.encode(list))
+    local place <close> = free()
+    assert(heed.models.save(place.path, assert(heed.models.load(from.path))))
+    assert.equal("{}", read(place.path .. "/0_StaticEmbedding/special_tokens_map.json"))
+    assert(heed.models.load(place.path))
+  end)
+
+  it("says another type in sections of the configuration, too", function()
+    local from <close> = directories.make("clip", nil, function(c)
+      c.text_config.dtype, c.vision_config.torch_dtype = "float32", "float32"
+    end)
+    local place <close> = free()
+    local m = assert(heed.models.load(from.path))
+    assert(heed.models.save(place.path, m, {dtype = "bfloat16"}))
+    local c = json.decode(read(place.path .. "/config.json"))
+    assert.same({"bfloat16", "bfloat16", "bfloat16"},
+                {c.dtype, c.text_config.dtype, c.vision_config.torch_dtype})
+    assert.is_nil(c.text_config.torch_dtype)
+    assert(heed.models.load(place.path))
+  end)
+
+  it("refuses parameters of other sizes than the configuration says", function()
+    local place <close> = free()
+    local m = assert(heed.models.load(HERE .. "gpt2"))
+    local V, D = m.words.weight:size(1), m.words.weight:size(2)
+    m.words.weight = nn.Parameter(heed.cat{m.words.weight:detach(), heed.zeros(1, D)})
+    assert.matches(("models.save: shape %%(%d, %d%%) expected as 'words.weight', as model.config "
+                    .. "says, got %%(%d, %d%%)"):format(V, D, V + 1, D),
+                   message(heed.models.save, place.path, m))
+    m.config.vocab_size = V + 1
+    assert(heed.models.save(place.path, m))
+    assert.equal(V + 1, assert(heed.models.load(place.path)).words.weight:size(1))
+  end)
+
+  it("writes over no file of another program, whichever it is", function()
+    local m = assert(heed.models.load(HERE .. "qwen2"))
+    for _, name in ipairs{"model.safetensors", "model.safetensors.index.json", "config.json"} do
+      local place <close> = free()
+      assert(os.execute(("mkdir %s %s/%s"):format(place.path, place.path, name)))
+      local done, why = heed.models.save(place.path, m)
+      assert.is_nil(done)
+      assert.matches("/" .. name .. " is there, and models.save has not written it", why)
+    end
+    local place <close> = free()
+    assert(heed.models.save(place.path, m))
+    assert(heed.save(place.path .. "/model.safetensors", m:state()))
+    assert.matches("model.safetensors is there", select(2, heed.models.save(place.path, m)))
+  end)
+
+  it("leaves no index of shards beside one file of weights", function()
+    local place <close> = directories.make "qwen2"
+    local index = place.path .. "/model.safetensors.index.json"
+    assert(os.rename(place.path .. "/model.safetensors", place.path .. "/a.safetensors"))
+    local map = {}
+    for name in pairs(heed.load(place.path .. "/a.safetensors")) do map[name] = "a.safetensors" end
+    write(index, json.encode{weight_map = map})
+    local m = assert(heed.models.load(place.path))
+    assert.matches("index.json is there", select(2, heed.models.save(place.path, m)))
+    assert(heed.models.save(place.path, m, {replace = true}))
+    local now, names = json.decode(read(index)), {}
+    for name in pairs(heed.load(place.path .. "/model.safetensors")) do
+      names[name] = "model.safetensors"
+    end
+    assert.same(names, now.weight_map)
+    local bytes = 0
+    for _, t in pairs(heed.load(place.path .. "/model.safetensors")) do bytes = bytes + #t:data() end
+    assert.equal(bytes, now.metadata.total_size)
+    assert(heed.models.save(place.path, m))
+  end)
 end)

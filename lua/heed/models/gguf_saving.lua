@@ -287,8 +287,8 @@ end
 
 
 local function check_free(path, replace)
-  local file <close> = core.open_file(path)
-  if file and not replace then
+  local file <close>, _, missing = core.open_file(path)
+  if (file or not missing) and not replace then
     refuse.with("%s is there; option replace = true writes over it", path)
   end
 end

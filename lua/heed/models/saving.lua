@@ -7,9 +7,9 @@ local gguf_directory = require "heed.models.gguf_directory"
 local heed = require "heed"
 local json = require "heed.files.json"
 local names = require "heed.models.names"
-local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
 local save = require "heed.save"
+local sentences = require "heed.models.sentences"
 
 local quoted = refuse.quoted
 
@@ -31,34 +31,23 @@ for name in ([[
 ]]):gmatch "%S+" do BESIDE[#BESIDE + 1] = name end
 
 
+-- Whether something has a name, also a folder or a file that cannot be read.
 local function is_there(path)
-  local file <close> = core.open_file(path)
-  return file ~= nil
-end
-
-
--- The folders that modules.json names.
-local function folders_of(path)
-  local list = {}
-  for _, entry in ipairs(reading.json(path, "modules.json", true) or {}) do
-    if entry.path ~= "" and entry.path ~= "." then list[#list + 1] = entry.path end
-  end
-  return list
+  local file <close>, _, missing = core.open_file(path)
+  return file ~= nil or not missing
 end
 
 
 -- The files of a directory that are copied, by their names in it, and the folders that they need.
 local function files_of(path)
-  local list, folders = {}, {}
+  local list, folders = {}, sentences.folders(path)
   local function add(name)
     if is_there(path .. "/" .. name) then list[#list + 1] = name end
   end
   for _, name in ipairs(BESIDE) do add(name) end
-  for _, folder in ipairs(folders_of(path)) do
-    folders[#folders + 1] = folder
+  for _, folder in ipairs(folders) do
     add(folder .. "/" .. CONFIG)
-    add(folder .. "/tokenizer.json")
-    add(folder .. "/tokenizer_config.json")
+    for _, name in ipairs(BESIDE) do add(folder .. "/" .. name) end
   end
   return list, folders
 end
@@ -70,6 +59,14 @@ local function dtype_of(model)
 end
 
 
+-- The shapes of parameters, as text.
+local function shapes_of(model)
+  local shapes = {}
+  for name, p in model:named_parameters() do shapes[name] = tostring(p.shape) end
+  return shapes
+end
+
+
 ---Where a model came from, kept with it.
 ---@class heed.models.origin
 ---@field path string
@@ -78,6 +75,7 @@ end
 ---@field folders string[]
 ---@field config string|false what config.json says, in one spelling; false where there is none
 ---@field dtype string
+---@field shapes table<string, string> of its parameters
 ---@field tokenizer any
 
 ---Notes what a directory has beside the weights.
@@ -90,7 +88,7 @@ function saving.origin(path, model, source)
   return {
     path = path, source = source, files = files, folders = folders, dtype = dtype_of(model),
     config = is_there(path .. "/" .. CONFIG) and json.encode(model.config),
-    tokenizer = model.tokenizer,
+    shapes = shapes_of(model), tokenizer = model.tokenizer,
   }
 end
 
@@ -104,18 +102,40 @@ local function original(origin, name)
 end
 
 
+-- Refuses parameters of other sizes than config.json says.
+local function check_shapes(model, origin)
+  local shapes = shapes_of(model)
+  for name, shape in next, origin.shapes do
+    if shapes[name] and shapes[name] ~= shape then
+      heed.fail("models.save: shape %s expected as '%s', as model.config says, got %s; a model of "
+                .. "other sizes has other ones in model.config", shape, name, shapes[name])
+    end
+  end
+end
+
+
+-- A configuration with another type of tensors, which its sections may name, too.
+local function with_dtype(c, dtype, is_section)
+  local own = {}
+  for name, value in next, c do
+    local is_part = not is_section and type(value) == "table" and not json.is_array(value)
+                    and name:find("_config$")
+    own[name] = is_part and with_dtype(value, dtype, true) or value
+  end
+  if own.torch_dtype ~= nil then own.torch_dtype = dtype end
+  if own.dtype ~= nil or own.torch_dtype == nil and not is_section then own.dtype = dtype end
+  return own
+end
+
+
 -- config.json: as it came, unless the configuration or the tensors' type is another one now.
 local function config_text(model, origin, dtype)
   local c = model.config
   dtype = dtype or dtype_of(model)
-  if dtype == origin.dtype and json.encode(c) == origin.config then
-    return original(origin, CONFIG)
-  end
-  local own = {}
-  for name, value in next, c do own[name] = value end
-  local key = own.torch_dtype ~= nil and "torch_dtype" or "dtype"
-  if dtype ~= origin.dtype then own[key] = dtype end
-  return json.encode(own) .. "\n"
+  local is_same = json.encode(c) == origin.config
+  if is_same then check_shapes(model, origin) end
+  if dtype ~= origin.dtype then return json.encode(with_dtype(c, dtype)) .. "\n" end
+  return is_same and original(origin, CONFIG) or json.encode(c) .. "\n"
 end
 
 
@@ -165,20 +185,45 @@ local function is_ours(file)
 end
 
 
--- Refuses to write over what another program has written.
+-- Refuses to write over what another program has written, file by file; texts beside weights of
+-- models.save are its own, too.
 local function check_free(path, texts, weights)
-  if is_ours(path .. "/" .. weights[1][1]) then return end
   local function refuse_foreign(name)
     refuse.with("%s/%s is there, and models.save has not written it; option replace = true writes "
                 .. "over it", path, name)
   end
-  for _, row in ipairs(texts) do
-    local there = core.read_file(path .. "/" .. row[1])
-    if there and there ~= row[2] then refuse_foreign(row[1]) end
+  local is_own = is_ours(path .. "/" .. weights[1][1])
+  for _, row in ipairs(is_own and {} or texts) do
+    local there, _, missing = core.read_file(path .. "/" .. row[1])
+    if not missing and there ~= row[2] then refuse_foreign(row[1]) end
   end
   for _, row in ipairs(weights) do
-    if is_there(path .. "/" .. row[1]) then refuse_foreign(row[1]) end
+    local file = path .. "/" .. row[1]
+    if is_there(file) and not is_ours(file) then refuse_foreign(row[1]) end
   end
+end
+
+
+local WIDTHS <const> = {                -- bytes of a number
+  bool = 1, uint8 = 1, bfloat16 = 2, float16 = 2, float32 = 4, float64 = 8, int64 = 8,
+}
+
+-- The indices of shards that are there, as indices of one file, so that no program reads shards in
+-- the place of the new weights.
+local function indices_of(path, weights)
+  local list = {}
+  for _, row in ipairs(weights) do
+    local name = row[1] .. ".index.json"
+    if is_there(path .. "/" .. name) then
+      local bytes, map = 0, {}
+      for tensor, t in next, row[2] do
+        bytes = bytes + t:numel() * WIDTHS[t.dtype]
+        map[tensor] = row[1]:match "[^/]*$"
+      end
+      list[#list + 1] = {name, json.encode{metadata = {total_size = bytes}, weight_map = map}}
+    end
+  end
+  return list
 end
 
 
@@ -203,6 +248,8 @@ end
 ---@return true
 function saving.write(path, folders, weights, texts, replace)
   make_folders(path, {})
+  local indices = indices_of(path, weights)
+  texts = table.move(texts, 1, #texts, #indices + 1, indices)
   if not replace then check_free(path, texts, weights) end
   make_folders(path, folders)
   for _, row in ipairs(weights) do

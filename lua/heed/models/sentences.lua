@@ -96,6 +96,19 @@ function sentences.first(path)
 end
 
 
+---The folders that modules.json names, beside the file.
+---@param path string
+---@return string[]
+function sentences.folders(path)
+  local list = {}
+  for _, entry in ipairs(reading.json(path, "modules.json", true) or {}) do
+    local _, folder = read_entry(entry)
+    if folder ~= "" then list[#list + 1] = folder end
+  end
+  return list
+end
+
+
 -- What the modules behind the first one do with its features, or with its vectors.
 local function read_modules(path, place, first)
   local list = reading.json(path, "modules.json", true)

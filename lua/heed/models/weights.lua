@@ -114,7 +114,8 @@ function weights.read(path, place, mapped, verify)
   local way = {place = place, mapped = mapped, verify = verify}
   local tensors = read_file(path .. "/" .. SINGLE, way)
   if tensors then return tensors end
-  local text = core.read_file(path .. "/" .. INDEX)
+  local text, why, missing = core.read_file(path .. "/" .. INDEX)
+  if not text and not missing then refuse.with("%s", why) end
   return text and read_shards(path, text, way) or refuse_none(path)
 end
 
