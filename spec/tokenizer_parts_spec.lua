@@ -51,6 +51,11 @@ describe("an added token", function()
     assert.equal("é|c|a|t", pieces(tok, "écat"))
     assert.equal("c|a|t|a", pieces(tok, "cata"))
     assert.equal("c|a|t|é", pieces(tok, "caté"))
+    assert.equal("a|?|cat", pieces(tok, "a\xffcat"))      -- a byte that is no character parts words
+    tok = assert(made{model = bpe(PIECES, {}), normalizer = {type = "Lowercase"},
+                      added_tokens = {added(8, "cat", {single_word = true, normalized = true})}})
+    assert.equal("c|a|t|a", pieces(tok, "CATA"))
+    assert.equal("cat", pieces(tok, "CAT"))               -- whatever stood behind it before
   end)
 
   it("takes blanks of any length at the sides that it says", function()
