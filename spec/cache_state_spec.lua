@@ -76,6 +76,11 @@ describe("the state of a cache", function()
       assert.same(whole:totable(), new:totable())
       assert.equal(16, again:length())
     end
+    for _, generate in ipairs{heed.generate, m.generate} do
+      assert.matches("; where none follow the 6 in the cache: cache:truncate(5), and the last one",
+                     message(generate, m, {}, {cache = cache}), 1, true)
+      assert.no.matches("truncate", message(generate, m, {}))
+    end
   end)
 
 
@@ -242,7 +247,8 @@ describe("the state of a cache", function()
     assert.matches("tensors under names", why(function(s) s.x = 3 return s end), 1, true)
     assert.matches("an empty cache expected", why(nil, m, cache), 1, true)
     assert.matches("the model whose layers", why(nil, 3), 1, true)
-    assert.matches("room for 2 positions, got 3", why(nil, m, nn.Cache{capacity = 2}), 1, true)
+    assert.matches("room for 2 positions, got 3; a capacity of at least 3 expected",
+                   why(nil, m, nn.Cache{capacity = 2}), 1, true)
     assert.matches("the model whose layers", message(cache.state, cache), 1, true)
     assert.matches("a layer that the model does not have",
                    message(cache.state, cache, decoder()), 1, true)

@@ -7,7 +7,10 @@ local heed = require "heed"
 local device = require "spec.support.device"
 
 local REFERENCE = "lua/heed/meta.lua"
-local ELSEWHERE = {"lua/heed/profile.lua", "lua/heed/quantize.lua"}      -- files with examples
+local ELSEWHERE = {                                    -- files with examples
+  "lua/heed/generate.lua", "lua/heed/nn/cache/init.lua", "lua/heed/nn/lora.lua",
+  "lua/heed/profile.lua", "lua/heed/quantize.lua",
+}
 
 local function read(path)
   local file <close> = assert(io.open(path))

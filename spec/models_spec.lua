@@ -244,8 +244,8 @@ local function refusal(name, f, change)
   if f then f(place.path) end
   local m, why = heed.models.load(place.path)
   assert.is_nil(m)
-  assert.equal("models.load: " .. place.path .. ": ", why:sub(1, 15 + #place.path))
-  return (why:sub(16 + #place.path):gsub("^" .. place.path .. "/", ""))
+  assert.equal("models.load: " .. place.path, why:sub(1, 13 + #place.path))
+  return (why:sub(14 + #place.path):gsub("^:? ?/?", ""))
 end
 
 
@@ -397,7 +397,7 @@ describe("a directory is refused", function()
   it("that is not there, or lacks a file", function()
     local m, why = heed.models.load("/nowhere/at/all")
     assert.is_nil(m)
-    assert.matches("^models.load: /nowhere/at/all: /nowhere/at/all/config.json: ", why)
+    assert.matches("^models.load: /nowhere/at/all/config.json: cannot open: ", why)
     assert.equal("model.safetensors: there is no such file", refusal("qwen2", function(path)
       assert(os.remove(path .. "/model.safetensors"))
     end))

@@ -246,7 +246,9 @@ describe("models.save", function()
     end
     assert.same(names, now.weight_map)
     local bytes = 0
-    for _, t in pairs(heed.load(place.path .. "/model.safetensors")) do bytes = bytes + #t:data() end
+    for _, t in pairs(heed.load(place.path .. "/model.safetensors")) do
+      bytes = bytes + #t:data()
+    end
     assert.equal(bytes, now.metadata.total_size)
     assert(heed.models.save(place.path, m))
   end)

@@ -262,6 +262,7 @@ end
 ---lengths})`, or `model(ids, context, {…})` with a context, and gives logits (B, T, V). Rows of
 ---different lengths get the same ids as each row alone. Meanwhile gradients are off and the model
 ---is in eval mode.
+---> heed.generate(function(x) return heed.eye(9)[x + 1] end, {1}, {max = 3, cache = false})[3] == 4
 ---@param model fun(ids: heed.Tensor, ...): heed.Tensor
 ---@param prompt heed.Tensor|integer[]|(integer[]|heed.Tensor)[] ids (T) or (B, T), a list of ids,
 ---or a list of such for several prompts

@@ -69,6 +69,13 @@ local function is_gguf(who, path)
 end
 
 
+-- A message about a path, which it may begin with.
+local function about(who, path, why)
+  if why:sub(1, #path) == path then return ("%s: %s"):format(who, why) end
+  return ("%s: %s: %s"):format(who, path, why)
+end
+
+
 local function device_of(o) return o.device or heed.default_device() end
 
 
@@ -243,7 +250,7 @@ function M.load(path, given, ...)
   end
   local model, why = refuse.try(path:lower():find("%.gguf$") and load_gguf or load, path, o)
   if model then return model, why or nil end
-  return nil, ("models.load: %s: %s"):format(path, why)
+  return nil, about("models.load", path, why)
 end
 
 
@@ -283,11 +290,14 @@ end
 ---heed read: config.json, model.safetensors under the published names, and the files beside them,
 ---as the directory has them that the model came from, or as its GGUF file describes them. Each file
 ---is complete or as it was before.
+---Files that `models.save` has written are written over; a directory with other ones in their place
+---is refused, unless `replace` is true. Files of other names stay; an index of shards then names
+---the one file of weights.
 ---Adapters that are merged are written as parts of the weights.
 ---
 ---A path that ends in `.gguf` becomes a file that llama.cpp and heed read, weights in blocks
 ---included, of the architectures and tokenizers that `models.load` takes there. What its keys
----cannot say is refused.
+---cannot say is refused, and so is a file that is there, unless `replace` is true.
 ---@param path string of the directory, which is made where there is none; or of a .gguf file
 ---@param model heed.models.Model
 ---@param given? heed.models.save.options
@@ -346,7 +356,7 @@ function M.load_adapters(path, model, ...)
   adapters.check_none("models.load_adapters", model)
   local all, why = refuse.try(peft.load, path, model)
   if all then return all end
-  return nil, ("models.load_adapters: %s: %s"):format(path, why)
+  return nil, about("models.load_adapters", path, why)
 end
 
 

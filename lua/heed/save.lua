@@ -144,7 +144,9 @@ end
 ---GGUF, such as `"uint32"` or `"string[]"`, by keys, as `heed.load` gives them. Others follow from
 ---the values: the first of uint32, int32, int64, and of float32, float64 that holds them.
 ---A path that ends in `.pt`, `.pth`, `.pkl` or `.npz` is refused: heed writes no such files.
----The file is complete or as it was before, also after a crash; a symbolic link stays one.
+---A file that is there is written over; what is no regular file is refused, and so is a path whose
+---folder is missing. The file is complete or as it was before, also after a crash; a symbolic link
+---stays one.
 ---Where another process saves to the same path, this one waits for it, ten seconds at most.
 ---@param path string
 ---@param tensors table<string, heed.Tensor>|heed.Tensor

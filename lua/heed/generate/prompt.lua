@@ -1,5 +1,6 @@
 -- The prompts of heed.generate as lists of ids, and the context that a decoder attends to.
 
+local Cache = require "heed.nn.cache"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
@@ -14,6 +15,17 @@ local fail, kind = heed.fail, options.kind
 ---@field context_lengths heed.Tensor|false (B)
 local Prompt = {}
 Prompt.__index = Prompt
+
+
+---The end of a message about a prompt without ids: what to do where a cache has read all of them.
+---@param cache any option cache
+---@return string
+function Prompt.advice(cache)
+  local n = Cache.is(cache) and cache:length() or 0
+  if n == 0 then return "" end
+  return ("; where none follow the %d in the cache: cache:truncate(%d), and the last one again")
+         :format(n, n - 1)
+end
 
 
 local function refuse(prompt)
@@ -106,7 +118,9 @@ end
 ---@return heed.generate.Prompt
 function Prompt.read(model, given, o)
   local rows, device = as_lists(given)
-  if #rows == 0 then fail("generate: at least one id expected in the prompt, got none") end
+  if #rows == 0 then
+    fail("generate: at least one id expected in the prompt, got none%s", Prompt.advice(o.cache))
+  end
   local single = type(rows[1]) == "number"
   if single then rows = {rows} end
   check_rows(rows)

@@ -10,6 +10,7 @@ local generation = require "heed.models.generation"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local processors = require "heed.models.processors"
+local Prompt = require "heed.generate.prompt"
 local Speaker = require "heed.models.speaker"
 local torch_names = require "heed.internal.torch_names"
 
@@ -56,9 +57,10 @@ local function form_of(prompt)
 end
 
 
-local function refuse(prompt, where)
-  fail("generate: a text, ids, messages, or a list of such expected as prompt%s, got %s", where,
-       kind(prompt))
+local function refuse(prompt, where, cache)
+  local is_empty = type(prompt) == "table" and next(prompt) == nil
+  fail("generate: a text, ids, messages, or a list of such expected as prompt%s, got %s%s", where,
+       kind(prompt), is_empty and Prompt.advice(cache) or "")
 end
 
 
@@ -84,7 +86,7 @@ local function read_one(model, prompt, o, where)
     options.check_list("generate", prompt)
     return {form = form, ids = table.move(prompt, 1, options.last(prompt), 1, {})}
   end
-  refuse(prompt, where)
+  refuse(prompt, where, o.cache)
 end
 
 

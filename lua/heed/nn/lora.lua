@@ -100,6 +100,7 @@ local lora = {}
 ---Puts adapters of low rank beside linear layers of a model, and freezes all other parameters.
 ---Without options: the adapters that a model has, as a copy of one does. A model that has some
 ---is refused otherwise.
+---> heed.nn.lora(heed.nn.MultiHeadAttention(8, 2), {rank = 2}):numel() == 64
 ---@param model heed.Module
 ---@param given? heed.lora.options
 ---@return heed.Lora adapters with methods `merge`, `unmerge`, and those of modules: `parameters`,

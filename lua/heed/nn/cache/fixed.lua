@@ -55,7 +55,8 @@ local function check_capacity(cache, T)
   if not recording.reaches(cache.at) then return end
   local n = cache.at:item() + T
   if n > cache.capacity then
-    fail("%s: room for %d positions, got %d", SELF, cache.capacity, n)
+    fail("%s: room for %d positions, got %d; a capacity of at least %d expected", SELF,
+         cache.capacity, n, n)
   end
 end
 
@@ -275,7 +276,8 @@ end
 
 function fixed.fill(cache, slots, held, to, device)
   if to.length > cache.capacity then
-    fail("load_state: room for %d positions, got %d", cache.capacity, to.length)
+    fail("load_state: room for %d positions, got %d; a capacity of at least %d expected",
+         cache.capacity, to.length, to.length)
   end
   for b, n in ipairs(to.pad) do
     if n > 0 or to.moved then

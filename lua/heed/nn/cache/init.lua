@@ -43,6 +43,8 @@ local steps = require "heed.nn.cache.steps"
 local fail = heed.fail
 
 ---@class heed.Cache
+---> heed.nn.Cache{capacity = 8}:length() == 0
+---> tostring(heed.nn.Cache()) == tostring(heed.nn.Cache():clone())
 ---@field window integer|false how many of the last positions are kept
 ---@field keep integer how many of the first positions are kept besides
 ---@field capacity integer|false how many positions there is room for
