@@ -128,6 +128,43 @@ describe("a step with a cache of a fixed capacity", function()
     end)
   end)
 
+  for what, mask in pairs{
+    ["a window"] = heed.mask.window(2), ["every other key"] = heed.mask.every(2),
+    ["a joined mask"] = heed.mask.window(1) | heed.mask.every(3) & ~heed.mask.window(3),
+  } do
+    it("takes a mask of distances: " .. what, function()
+      for _, o in ipairs{{}, {rope = true}, {kv_heads = 2}} do
+        local layer, x = nn.MultiHeadAttention(8, 4, o), heed.randn(2, 9, 8)
+        heed.no_grad(function()
+          local whole, cache = layer(x, {causal = true, mask = mask}), capacity(11)
+          local function call(t) return layer(t, {cache = cache, causal = true, mask = mask}) end
+          near(call(x:narrow(2, 1, 4)), whole:narrow(2, 1, 4))
+          near(call(x:narrow(2, 5, 1)), whole:narrow(2, 5, 1))
+          near(call(x:narrow(2, 6, 2)), whole:narrow(2, 6, 2))
+          cache:truncate(3)
+          local single = {cache = cache, mask = mask}
+          for i = 4, 9 do near(layer(x:narrow(2, i, 1), single), whole:narrow(2, i, 1)) end
+        end)
+      end
+    end)
+  end
+
+  it("replays steps with a mask of distances", function()
+    local mask = heed.mask.window(2)
+    local layer, x = nn.MultiHeadAttention(8, 4, {mask = mask}), heed.randn(1, 9, 8)
+    heed.no_grad(function()
+      local whole, cache = layer(x, {causal = true}), capacity(9)
+      local other = capacity(9)                            -- of which the recording makes the row
+      local step = heed.capture(function(t, which)
+        return layer(t, {cache = which and cache or other})
+      end)
+      for _, which in ipairs{true, false} do
+        layer(x:narrow(2, 1, 2), {cache = which and cache or other, causal = true})
+        for i = 3, 9 do near(step(x:narrow(2, i, 1), which), whole:narrow(2, i, 1)) end
+      end
+    end)
+  end)
+
   it("refuses what it cannot count", function()
     local model, x = Model{}, heed.randn(2, 3, 8)
     local function refused(pattern, o)
@@ -136,7 +173,12 @@ describe("a step with a cache of a fixed capacity", function()
     end
     refused("option lengths: not with a capacity", {lengths = heed.tensor{1, 3}})
     refused("option keys: not with a capacity", {keys = heed.ones(2, 3):gt(0)})
-    refused("option mask: not with a cache that has a capacity", {mask = heed.mask.window(1)})
+    for _, mask in ipairs{heed.mask.window(1), heed.mask.prefix(2), heed.ones(3, 3):gt(0),
+                          heed.mask.tensor(heed.ones(3, 3):gt(0)) & heed.mask.causal()} do
+      refused("option mask: not with a cache that has a capacity", {mask = mask})
+    end
+    refused("option mask: not with a cache that has a capacity",
+            {mask = heed.mask.prefix(2), causal = true})
     refused("option bias: not with a cache that has a capacity", {bias = heed.bias.alibi(4)})
     local cache = capacity(8)
     heed.no_grad(model, x, {cache = cache})

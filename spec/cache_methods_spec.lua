@@ -485,7 +485,7 @@ describe("a cache", function()
                    message(function() return cache:reodrer{1} end))
     assert.matches("write cache:truncate%(...%)", message(function() cache.truncate(2) end))
     assert.matches("length: no argument expected, got 5", message(cache.length, cache, 5))
-    for name, most in pairs{append = 4, attended = 1, clone = 0, commit = 1, context = 1,
+    for name, most in pairs{append = 5, attended = 1, clone = 0, commit = 1, context = 1,
                             has_moved = 0, length = 0, place = 4, positions = 2, reorder = 1,
                             store = 2, truncate = 1} do
       local given = table.pack(cache)

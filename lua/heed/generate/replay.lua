@@ -13,6 +13,7 @@ local kin = require "heed.nn.kin"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local rope = require "heed.attention.rope"
+local rule = require "heed.internal.rule"
 
 local fail = heed.fail
 
@@ -41,12 +42,12 @@ local function is_foreign(module)
 end
 
 
--- Whether caches of fixed capacity do not serve a module: it has a mask or a bias, or turns all
--- keys anew where their number grows.
+-- Whether caches of fixed capacity do not serve a module: it has a bias, or a mask that asks for
+-- more than distances, or turns all keys anew where their number grows.
 local function needs_growing(module)
-  local turn = rawget(module, "rope")
-  return rawget(module, "mask") or rawget(module, "position_bias")
-         or turn and rope.depends_on_length(turn)
+  local turn, mask = rawget(module, "rope"), rawget(module, "mask")
+  return mask and not (rule.is(mask) and rule.is_of_distances(mask))
+         or rawget(module, "position_bias") or turn and rope.depends_on_length(turn)
 end
 
 

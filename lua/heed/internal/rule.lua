@@ -430,4 +430,15 @@ function rule.is_absolute(m)
 end
 
 
+---Whether the distance from a query to a key alone says whether a mask lets it attend, as in a
+---window.
+---@param m heed.Mask
+---@return boolean
+function rule.is_of_distances(m)
+  local others = 0
+  each_rule(inside[m], function(contents) others = others + #contents.operands end)
+  return others == 0 and not rule.is_absolute(m)
+end
+
+
 return rule

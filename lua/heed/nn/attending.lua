@@ -255,13 +255,24 @@ function attending.refuse_positions(call)
 end
 
 
+-- Whether a cache with a capacity can tell a mask where the queries stand: keys behind a query are
+-- at no distance that it asks for.
+local function fits_capacity(call, o)
+  return rule.is(o.mask) and rule.is_of_distances(o.mask) and (o.causal or size(call.x, 2) == 1)
+end
+
+
 -- Refuses what would count keys wrongly in a cache. One with keep does not hold what is between.
 local function check_cached(call, o)
   local cache, mask = call.cache, o.mask
   local absolute = rule.is(mask) and rule.is_absolute(mask)
-  if cache.capacity and (mask ~= nil or o.bias ~= nil) then
-    heed.fail("%s: option %s: not with a cache that has a capacity: its keys do not end where the "
-              .. "queries do", call.who, mask ~= nil and "mask" or "bias")
+  if cache.capacity and o.bias ~= nil then
+    heed.fail("%s: option bias: not with a cache that has a capacity: its keys do not end where "
+              .. "the queries do", call.who)
+  elseif cache.capacity and mask ~= nil and not fits_capacity(call, o) then
+    heed.fail("%s: option mask: not with a cache that has a capacity, but for one of distances, "
+              .. "such as a window, of one query or in a causal call: keys do not end where the "
+              .. "queries do", call.who)
   elseif o.offset ~= nil then
     heed.fail("%s: option offset: the cache knows where the queries stand", call.who)
   elseif cache.keep > 0 and (mask ~= nil or o.bias ~= nil) then
@@ -278,9 +289,11 @@ end
 -- Of x itself, with a cache.
 local function attend_further(call, q, k, v, o, run)
   check_cached(call, o)
-  local all_k, all_v, mask = call.cache:append(call.layer, k, v, o.causal or false)
-  o.lengths, o.mask = nil, both(mask, o.mask)
-  if call.cache.capacity then o.causal = false end         -- the mask says so
+  local fixed = call.cache.capacity
+  local all_k, all_v, mask = call.cache:append(call.layer, k, v, o.causal or false,
+                                               fixed and o.mask or nil)
+  o.lengths, o.mask = nil, fixed and mask or both(mask, o.mask)
+  if fixed then o.causal = false end                       -- the mask says so
   local z, weights, lse = run(q, all_k, all_v, o)
   call.cache:commit(call.layer)
   return z, weights, lse

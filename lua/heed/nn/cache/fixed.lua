@@ -26,7 +26,8 @@ local fail = heed.fail
 ---@field positions heed.Tensor int64 (1, T)
 ---@field finish heed.Tensor int64 (1): how many tokens there are with its own
 ---@field at heed.Tensor the cache's
----@field masks table<boolean, heed.Mask> whether causal -> who may attend
+---@field masks table<boolean|heed.Mask, heed.Mask> whether causal -> who may attend; a mask of
+---distances, with which calls agree on causal -> both
 
 local fixed = {}
 
@@ -99,6 +100,29 @@ function fixed.new_step(cache, x)
 end
 
 
+-- What masks of distances say, for each cache: of the last one of as many keys as it has room for.
+local last_rows = setmetatable({}, {__mode = "k"})
+
+
+local function last_row(cache, own)
+  local rows = last_rows[cache] or setmetatable({}, {__mode = "k"})
+  last_rows[cache] = rows
+  local row = rows[own] or own:dense(1, 1, 1, cache.capacity):flatten():to(cache.at.device)
+  -- Captured work gives the row its values, which never come if the recording is dropped.
+  if not recording.running() then rows[own] = heed.keep(row) end
+  return row
+end
+
+
+-- A mask of distances, of queries where the step stands, among all columns. What it says of keys
+-- behind a query does not count.
+local function placed(cache, step, own)
+  local row, n = last_row(cache, own), cache.capacity
+  local keys = heed.arange(n, 2 * n - 1, {device = cache.at.device})
+  return masks.tensor(row[(keys - step.positions:t()):clamp(1, n)])
+end
+
+
 -- The keys that are there: all of them, or for a causal call those up to each query.
 local function mask_of(cache, step, causal)
   if step.T == 1 or not causal then return masks.lengths(step.finish) end
@@ -151,7 +175,7 @@ local function new_slot(cache, k, v)
 end
 
 
-function fixed.append(cache, slot, k, v, causal)
+function fixed.append(cache, slot, k, v, causal, own)
   local step = cache.step
   if k.requires_grad or v.requires_grad then
     fail("%s: with a capacity it holds no gradients: heed.no_grad(model, ...)", SELF)
@@ -159,8 +183,11 @@ function fixed.append(cache, slot, k, v, causal)
   if slot then columns.check(SELF, slot, k) else slot = new_slot(cache, k, v) end
   local where = {{}, {}, step.columns}
   slot.all_k[where], slot.all_v[where] = k, v
-  step.masks[causal] = step.masks[causal] or mask_of(cache, step, causal)
-  return slot, slot.k, slot.v, step.masks[causal]
+  local all = step.masks
+  all[causal] = all[causal] or mask_of(cache, step, causal)
+  if own == nil then return slot, slot.k, slot.v, all[causal] end
+  all[own] = all[own] or all[causal] & placed(cache, step, own)
+  return slot, slot.k, slot.v, all[own]
 end
 
 

@@ -18,7 +18,7 @@
 --   check_call(cache, slot, x, lengths, keys)   refuses what a call must not bring
 --   new_step(cache, x, lengths, keys)        a step of x's tokens: {T, first, done, positions, ...}
 --   check_same(cache, x, lengths, keys)      refuses a layer's call that differs from its step
---   append(cache, slot, k, v, causal)        the slot to commit, all keys and values, and a mask
+--   append(cache, slot, k, v, causal, mask)  the slot to commit, all keys and values, and a mask
 --   written(step, done, uses)                where it ends a step: a tensor, and its value then
 --   has_moved(cache)                         whether columns are not numbered as tokens are
 --   length(cache), positions(cache, T, given)   of the tokens before the next step
@@ -151,14 +151,15 @@ end
 ---@param v heed.Tensor (B, Hk, T, Dv)
 ---@param causal? boolean whether the call is: asked for by a cache with a capacity, whose mask says
 ---so, since its keys do not end where the queries do
+---@param own? heed.Mask of distances, the call's: for a cache with a capacity, whose mask is both
 ---@return heed.Tensor k (B, Hk, S + T, D); with a capacity (B, Hk, capacity, D)
 ---@return heed.Tensor v (B, Hk, S + T, Dv); with a capacity (B, Hk, capacity, Dv)
 ---@return heed.Mask? mask
-function Cache:append(layer, k, v, causal)
+function Cache:append(layer, k, v, causal, own)
   local mask
-  steps.check_appended(self, layer, k, v, causal)
+  steps.check_appended(self, layer, k, v, causal, own)
   local slot = steps.slot_of(self, self.turn, false)
-  self.pending, k, v, mask = store_of(self).append(self, slot, k, v, causal)
+  self.pending, k, v, mask = store_of(self).append(self, slot, k, v, causal, own)
   return k, v, mask
 end
 
@@ -370,7 +371,7 @@ end
 
 
 options.guard(Cache, {
-  append = 4, attended = 1, clone = 0, commit = 1, context = 1, detach = 0, has_moved = 0,
+  append = 5, attended = 1, clone = 0, commit = 1, context = 1, detach = 0, has_moved = 0,
   length = 0, load_state = 2, pass = math.huge, place = 4, positions = 2, reorder = 1, state = 1,
   store = 2, truncate = 1,
 }, {is = Cache.is, what = "a cache", variable = "cache"})

@@ -4,6 +4,7 @@ local core = require "heed.core"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
 local options = require "heed.internal.options"
+local rule = require "heed.internal.rule"
 
 local fail = heed.fail
 
@@ -170,9 +171,14 @@ end
 ---@param k heed.Tensor (B, Hk, T, D)
 ---@param v heed.Tensor (B, Hk, T, Dv)
 ---@param causal any
-function steps.check_appended(cache, layer, k, v, causal)
+---@param own any a mask of distances, or nil
+function steps.check_appended(cache, layer, k, v, causal, own)
   local step = cache.step
   steps.check_order(cache, "append", layer, step and is_of_step(step, k) and is_of_step(step, v))
+  if own ~= nil and not (cache.capacity and rule.is(own) and rule.is_of_distances(own)) then
+    fail("append: a mask of distances expected behind causal, for a cache with a capacity, got %s",
+         options.kind(own))
+  end
   if type(causal) == "boolean" or causal == nil and not cache.capacity then return end
   fail("append: a boolean expected behind v, whether the call is causal, got %s",
        options.kind(causal))
