@@ -81,6 +81,8 @@ describe("the state of a cache", function()
                      message(generate, m, {}, {cache = cache}), 1, true)
       assert.no.matches("truncate", message(generate, m, {}))
     end
+    assert.matches("one token expected, got ''; where none follow the 6 in the cache",
+                   message(m.generate, m, "", {cache = cache}), 1, true)
   end)
 
 

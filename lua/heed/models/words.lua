@@ -68,8 +68,9 @@ local function encoded(model, text, o)
   local goes_on = Cache.is(o.cache) and o.cache:length() > 0
   local ids = model.tokenizer:encode(text, {special = not goes_on, parse = o.parse})
   if #ids > 0 then return ids:totable() end
-  local start = generation.ids(o.own, "bos_token_id")[1]
-  return {start or fail("generate: a text of at least one token expected, got '%s'", text)}
+  local start = not goes_on and generation.ids(o.own, "bos_token_id")[1]
+  return {start or fail("generate: a text of at least one token expected, got '%s'%s", text,
+                        Prompt.advice(o.cache))}
 end
 
 
