@@ -219,6 +219,16 @@ local function header_text(content)
 end
 
 
+---How many bytes of a file a tensor takes.
+---@param t heed.Tensor
+---@return integer
+function safetensors.bytes_of(t)
+  local block = blocks[t.dtype]
+  if block then return t:numel() // block.elements * block.bytes end
+  return t:numel() * raw.kinds[raw.kind_of(t.dtype)].size
+end
+
+
 ---Writes named tensors.
 ---@param tensors table<string, heed.Tensor>
 ---@param metadata? table<string, string>
@@ -229,10 +239,9 @@ function safetensors.encode(tensors, metadata)
   for i, entry in ipairs(sorted_entries(tensors)) do
     local t = entry.tensor
     local shape, block = table.move(t.shape, 1, t:dim(), 1, {}), blocks[t.dtype]
-    local bytes = t:numel() * entry.kind.size
+    local bytes = safetensors.bytes_of(t)
     if block then
       shape[#shape] = shape[#shape] // block.elements * block.bytes
-      bytes = t:numel() // block.elements * block.bytes
       types[entry.name] = t.dtype
     end
     parts[i] = raw.written(t)

@@ -8,6 +8,7 @@ local heed = require "heed"
 local json = require "heed.files.json"
 local names = require "heed.models.names"
 local refuse = require "heed.internal.refuse"
+local safetensors = require "heed.files.safetensors"
 local save = require "heed.save"
 local sentences = require "heed.models.sentences"
 
@@ -204,10 +205,6 @@ local function check_free(path, texts, weights)
 end
 
 
-local WIDTHS <const> = {                -- bytes of a number
-  bool = 1, uint8 = 1, bfloat16 = 2, float16 = 2, float32 = 4, float64 = 8, int64 = 8,
-}
-
 -- The indices of shards that are there, as indices of one file, so that no program reads shards in
 -- the place of the new weights.
 local function indices_of(path, weights)
@@ -217,7 +214,7 @@ local function indices_of(path, weights)
     if is_there(path .. "/" .. name) then
       local bytes, map = 0, {}
       for tensor, t in next, row[2] do
-        bytes = bytes + t:numel() * WIDTHS[t.dtype]
+        bytes = bytes + safetensors.bytes_of(t)
         map[tensor] = row[1]:match "[^/]*$"
       end
       list[#list + 1] = {name, json.encode{metadata = {total_size = bytes}, weight_map = map}}
