@@ -149,6 +149,17 @@ describe("heed.generate", function()
     for k, x in ipairs(got:totable()) do assert.is_true(close(x, wanted[k], 1e-5, 1e-5)) end
   end
 
+  it("calls a plain function with ids alone where there is nothing to say", function()
+    local counts = {}
+    local function model(...)
+      counts[#counts + 1] = select("#", ...)
+      return (...):one_hot(5):to "float32"
+    end
+    assert.same({3, 3}, heed.generate(model, {2, 3}, {max = 2, cache = false}):totable())
+    assert.same({1, 1}, counts)
+  end)
+
+
   it("gives the scores of what it chose", function()
     for _, o in ipairs{{}, {top_k = 3, temperature = 2, seed = 1}, {repetition_penalty = 1.5}} do
       o.cache, o.max, o.scores = false, 6, true
