@@ -151,11 +151,11 @@ describe("heed.generate", function()
 
   it("calls a plain function with ids alone where there is nothing to say", function()
     local counts = {}
-    local function model(...)
+    local function plain(...)
       counts[#counts + 1] = select("#", ...)
       return (...):one_hot(5):to "float32"
     end
-    assert.same({3, 3}, heed.generate(model, {2, 3}, {max = 2, cache = false}):totable())
+    assert.same({3, 3}, heed.generate(plain, {2, 3}, {max = 2, cache = false}):totable())
     assert.same({1, 1}, counts)
   end)
 
