@@ -53,11 +53,11 @@ describe("replayed generation", function()
     for _, name in ipairs{"llama3", "gpt2", "qwen3", "mistral", "gemma2"} do
       local model = load(name)
       for _, o in ipairs{{}, {temperature = 1, seed = 3}, {repetition_penalty = 2}} do
-        o.max, o.ends, o.scores, o.capture = 12, false, true, false
+        o.max, o.ends, o.scores, o.capture = 40, false, true, false
         local none, ids, calls = counting(function() return model:generate(PROMPT, o) end)
         o.capture = nil
         local n, again, replays = counting(function() return model:generate(PROMPT, o) end)
-        assert.same({0, 11}, {none, n})
+        assert.same({0, 31}, {none, n})                    -- 8 are called, and the prompt
         assert.same(ids:totable(), again:totable())
         assert.is_true(calls.scores:allclose(replays.scores, {atol = 1e-5}))
       end
@@ -67,10 +67,10 @@ describe("replayed generation", function()
   if_fused("serves rows of one length", function()
     local model = load "llama3"
     local rows = {PROMPT, {9, 8, 7}}
-    local n, ids = counting(function() return model:generate(rows, {max = 6, ends = false}) end)
-    assert.equal(5, n)
+    local n, ids = counting(function() return model:generate(rows, {max = 40, ends = false}) end)
+    assert.equal(31, n)
     for r, row in ipairs(rows) do
-      local alone = model:generate(row, {max = 6, ends = false, capture = false})
+      local alone = model:generate(row, {max = 40, ends = false, capture = false})
       assert.same(alone:totable(), ids[r]:totable())
     end
   end)
@@ -81,7 +81,7 @@ describe("replayed generation", function()
     local ids = model:generate(PROMPT, o)
     o.capture = nil
     local n, again = counting(function() return model:generate(PROMPT, o) end)
-    assert.equal(599, n)
+    assert.equal(591, n)
     assert.same(ids:totable(), again:totable())
   end)
 
@@ -100,10 +100,15 @@ describe("replayed generation", function()
   it("is not chosen where something tells, or a fixed capacity does not serve", function()
     local model = load "llama3"
     local function chosen(o, other, differ)
-      return Replay.choose(other or model, o or {}, 9, not differ) and true
+      o = o or {}
+      o.max = o.max or 32
+      local replay = Replay.choose(other or model, o, 9, not differ)
+      for _ = 1, replay and 8 or 0 do assert.is_false(replay:is_due()) end
+      return replay and replay:is_due()
     end
     assert.is_true(chosen())
     assert.is_true(chosen{cache = true})
+    assert.is_false(chosen{max = 31})
     for _, o in ipairs{{capture = false}, {cache = false}, {cache = nn.Cache()}, {beams = 2},
                        {lookup = 2}, {window = 4}, {context = heed.zeros(1, 1, 32)}} do
       assert.is_false(chosen(o))
@@ -152,13 +157,13 @@ describe("replayed generation", function()
     local forward = nn.RMSNorm.forward
     nn.RMSNorm.forward = function(self, x)
       calls = calls + 1
-      if calls == 20 then error "no more" end
+      if calls == 5 * 11 + 3 then error "no more" end      -- while the tenth step is recorded
       return forward(self, x)
     end
-    local why = message(model.generate, model, PROMPT, {max = 9, ends = false})
+    local why = message(model.generate, model, PROMPT, {max = 40, ends = false})
     nn.RMSNorm.forward = forward
     assert.matches("no more", why)
-    assert.equal(9, #model:generate(PROMPT, {max = 9, ends = false}))
+    assert.equal(40, #model:generate(PROMPT, {max = 40, ends = false}))
   end)
 
   it("compares the first step as narrowly as products round", function()

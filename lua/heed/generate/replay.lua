@@ -23,11 +23,17 @@ local fail = heed.fail
 ---@field most integer how many tokens there are at most, those of the prompt too
 ---@field given boolean whether the cache is the caller's
 ---@field chosen boolean whether the caller asked for replays: what cannot be recorded is refused
+---@field seen integer how many steps there were
+---@field allowed boolean whether replays do what calls do
 ---@field captured function|false
 local Replay = {}
 Replay.__index = Replay
 
 local ROOM <const> = 256             -- for so many more ids, or as many as there are
+
+-- To record takes the time of some called steps: where nobody asks for replays, they begin behind
+-- so many steps, which often are all of them, if as many as pay for it may come.
+local FIRST <const>, WORTH <const> = 8, 24
 
 
 -- Why a replay of a module's call may do less than the call; nil where it does the same.
@@ -82,7 +88,8 @@ local function is_made_here(cache) return cache == nil or cache == true end
 
 
 ---What option capture asks for; or, where the caller says nothing, whether steps are replayed:
----those of a model of heed's own layers that is called for one more id each time. False for calls.
+---those of a model of heed's own layers that is called for one more id each time, behind the first
+---ones. False for calls.
 ---@param model function
 ---@param o heed.generate.options
 ---@param most integer how many tokens there are at most
@@ -96,12 +103,23 @@ function Replay.choose(model, o, most, alike)
       fail("generate: option capture: prompts of one length expected")
     end
   elseif o.capture == false or not is_made_here(o.cache) or not alike or o.beams or o.lookup
-         or o.window or o.context ~= nil or not may_replay(model) then
+         or o.window or o.context ~= nil or o.max < FIRST + WORTH then
     return false
   end
   return setmetatable({
     model = model, most = most, given = given, chosen = o.capture or false, captured = false,
+    seen = 0, allowed = o.capture or false,
   }, Replay)
+end
+
+
+---Whether the next step is replayed.
+---@return boolean
+function Replay:is_due()
+  if self.chosen then return true end
+  self.seen = self.seen + 1
+  if self.seen == FIRST + 1 then self.allowed = may_replay(self.model) end
+  return self.allowed
 end
 
 

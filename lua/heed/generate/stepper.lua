@@ -282,7 +282,7 @@ end
 -- The logits behind ids (R, 1), by a replay where steps are replayed.
 local function call_or_replay(self, t)
   local function logits_of(ids) return checked(call(self, ids), ids):select(2, 1) end
-  if not self.replay then return logits_of(t) end
+  if not self.replay or not self.replay:is_due() then return logits_of(t) end
   self.cache = self.replay:roomy(self.cache, 1)
   local logits = self.replay:call(logits_of, t)
   if logits then return logits end
