@@ -63,3 +63,37 @@ describe("a call of a model is refused by name:", function()
     end
   end)
 end)
+
+
+describe("a list that has an entry for any position, by __index, is read no further than it goes:",
+         function()
+  local function endless(first, other)
+    return setmetatable({first}, {__index = function(_, i)
+      return type(i) == "number" and (i < 1000 and other or error "beyond the list") or nil
+    end})
+  end
+
+  it("sizes, tensors and numbers", function()
+    local x = heed.arange(3)
+    assert.matches("sizes that add up to 3 expected, got 1,", message(heed.split, x, endless(1, 1)))
+    assert.same({3}, heed.split(x, endless(3, 1))[1].shape)
+    assert.same({3}, heed.meshgrid(endless(x, x))[1].shape)
+    assert.matches("argument 'tensors': a tensor expected, got nil",
+                   message(heed.meshgrid, {x, nil, x}))
+    assert.is_truthy(heed.plot.heat(endless({1}, {1})))
+    assert.is_truthy(heed.plot.bars(endless(1, 1)))
+  end)
+
+  it("ids of prompts and of texts, which stay as they are", function()
+    local chars = heed.data.chars "abc"
+    local function model(ids) return ids:one_hot(4):to "float32" end
+    local o = {max = 1, cache = false}
+    local given = {{2.0, 3}}
+    assert.same({3}, heed.generate(model, endless(3, 1), o):totable())
+    assert.same({3}, heed.generate(model, given, o)[1]:totable())
+    assert.equal("float", math.type(given[1][1]))
+    assert.same({"a"}, chars:decode(endless({chars:encode("a")[1]}, {1})))
+    assert.matches("one length for each of 1 prompts expected",
+                   message(heed.generate, model, {{1, 2}}, {max = 1, lengths = endless(nil, 1)}))
+  end)
+end)

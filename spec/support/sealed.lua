@@ -9,11 +9,11 @@ sealed.here = type(require "heed") == "userdata"
 
 -- Modules that scripts of a sealed state cannot require.
 local MODULES <const> = {
-  "heed.attention.rope_scaling", "heed.constrain.json", "heed.core", "heed.generate.replay",
-  "heed.internal.classes",
-  "heed.internal.options", "heed.internal.reference", "heed.internal.rule",
-  "heed.internal.synonyms",
-  "heed.internal.torch_names", "heed.nn.hooks", "heed.plot.gnuplot", "heed.train.validation",
+  "heed.attention.places", "heed.attention.rope_scaling", "heed.constrain.json", "heed.core",
+  "heed.generate.replay", "heed.internal.classes", "heed.internal.options",
+  "heed.internal.reference", "heed.internal.rule", "heed.internal.synonyms",
+  "heed.internal.torch_names", "heed.nn.hooks", "heed.nn.parameter",
+  "heed.plot.gnuplot", "heed.train.validation",
 }
 
 -- Modules that need none of those: specs read their own data by copies of them.
@@ -29,7 +29,7 @@ local LEVEL <const> = "only the host sets the level"
 local LIMIT <const> = "a limit that was lowered stays"
 
 local FILES <const> = {
-  ["spec/atomic_spec.lua"] = "a hook is set, which takes debug",
+  ["spec/alike_spec.lua"] = INNER, ["spec/atomic_spec.lua"] = "a hook is set, which takes debug",
   ["spec/api_spec.lua"] = PROCESSES, ["spec/bare_spec.lua"] = PROCESSES,
   ["spec/blocks_spec.lua"] = INNER, ["spec/gguf_models_spec.lua"] = INNER,
   ["spec/gguf_save_spec.lua"] = INNER, ["spec/gguf_spec.lua"] = INNER,

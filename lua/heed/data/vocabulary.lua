@@ -168,7 +168,7 @@ end
 local function decode(self, ids)
   if type(ids[1]) == "table" then
     local texts = {}
-    for i, row in ipairs(ids) do texts[i] = decode(self, row) end
+    for i, row in options.entries(ids) do texts[i] = decode(self, row) end
     return texts
   end
   local words = {}

@@ -43,8 +43,8 @@ local function as_lists(prompt)
     refuse(prompt)
   end
   local lists, device = {}, nil
-  for i, entry in ipairs(prompt) do
-    lists[i] = entry
+  for i, entry in options.entries(prompt) do
+    lists[i] = type(entry) == "table" and options.copied(entry) or entry
     if heed.is_tensor(entry) then lists[i], device = entry:totable(), device or entry.device end
   end
   return lists, device
@@ -66,7 +66,8 @@ end
 
 -- One whole number for each of B rows, as a list.
 local function numbers(name, given, B)
-  local list = heed.is_tensor(given) and given:totable() or given
+  local list = type(given) == "table" and options.copied(given)
+               or heed.is_tensor(given) and given:totable()
   if type(list) ~= "table" or #list ~= B then
     fail("generate: one length for each of %d prompts expected as option %s, got %s", B, name,
          kind(given))

@@ -98,7 +98,9 @@ local function read_list(who, first, ...)
   end
   options.no_more(who, 2, select(2, ...))
   options.check_list(who, first)
-  return first, (...)
+  local list = options.copied(first)
+  if #list < options.last(first) then check_tensor(who, "tensors", nil) end
+  return list, (...)
 end
 
 

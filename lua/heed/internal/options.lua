@@ -296,6 +296,31 @@ function options.last(list)
 end
 
 
+local function next_entry(list, i)
+  local value = rawget(list, i + 1)
+  if value ~= nil then return i + 1, value end
+end
+
+
+---The entries of a list of the caller's, as ipairs gives them, but without its metamethods, one of
+---which may have an entry for any position.
+---@param list table
+---@return fun(list: table, i: integer): integer?, any
+---@return table list
+---@return integer from
+function options.entries(list) return next_entry, list, 0 end
+
+
+---A table of those entries.
+---@param list table
+---@return any[]
+function options.copied(list)
+  local own = {}
+  for i, value in options.entries(list) do own[i] = value end
+  return own
+end
+
+
 ---Refuses a table that is no list alone: with a key that is no position.
 ---@param who string
 ---@param list table

@@ -152,14 +152,14 @@ local function no_sizes(n)
 end
 
 
-local function check_sizes(x, sizes, n)
-  local sum = 0
-  for i, size in ipairs(sizes) do
+local function read_sizes(x, given, n)
+  local sizes, sum = {}, 0
+  for i, size in options.entries(given) do
     local count = type(size) == "number" and math.tointeger(size)
     if not count or count < 0 then
       fail("split: a size expected at position %d, got %s", i, options.kind(size))
     end
-    sum = sum + count
+    sizes[i], sum = count, sum + count
   end
   if sum ~= n then
     fail("split: sizes that add up to %d expected, got %d, for a tensor of shape %s", n, sum,
@@ -175,7 +175,7 @@ method.both("split", function(x, ...)
   local a = arguments("split", {"split_size", "dim"}, {}, ...)
   local dim, n = check_dim("split", x, a.dim)
   local size = a.split_size
-  if type(size) == "table" then return parts(x, dim, check_sizes(x, size, n)) end
+  if type(size) == "table" then return parts(x, dim, read_sizes(x, size, n)) end
   check_count("split", "split_size", size)
   check_length("split", n // size, x)
   return parts(x, dim, equal_sizes(n, size))

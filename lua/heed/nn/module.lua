@@ -143,9 +143,14 @@ end
 -- m:layer(x) passes m itself to the layer: says so.
 local function refuse_colon(layer, model)
   for _, field in ipairs(model:fields()) do
-    if field.value == layer then
-      heed.fail("%s: the %s itself came as input; call its layer with a dot, model.%s(x)",
-                field.name, model.__name, field.name)
+    if rawequal(field.value, layer) then
+      local name, place = field.name, "." .. field.name
+      if name:find "^%d" then
+        place = "[" .. name .. "]"
+        name = model.__name .. place
+      end
+      heed.fail("%s: the %s itself came as input; call its layer with a dot, model%s(x)", name,
+                model.__name, place)
     end
   end
 end

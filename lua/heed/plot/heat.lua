@@ -16,7 +16,7 @@ local function matrix(m)
   local lines = values.table(m)
   if type(lines) ~= "table" then heed.fail("heat: a matrix expected, got %s", kind(m)) end
   local rows = {}
-  for i, line in ipairs(lines) do
+  for i, line in options.entries(lines) do
     rows[i] = values.numbers("heat", line)
     if #rows[i] ~= #rows[1] then
       heed.fail("heat: rows of equal length expected, got %d and %d", #rows[1], #rows[i])

@@ -56,7 +56,7 @@ function values.numbers(who, list)
     heed.fail("%s: a list of numbers expected, got %s", who, kind(list))
   end
   local numbers = {}
-  for k, value in ipairs(given) do numbers[k] = number(who, value) end
+  for k, value in options.entries(given) do numbers[k] = number(who, value) end
   if #numbers == 0 then heed.fail("%s: a list with numbers expected, got an empty one", who) end
   return numbers
 end
