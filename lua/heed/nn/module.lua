@@ -146,8 +146,7 @@ local function refuse_colon(layer, model)
     if rawequal(field.value, layer) then
       local name, place = field.name, "." .. field.name
       if name:find "^%d" then
-        place = "[" .. name .. "]"
-        name = model.__name .. place
+        name, place = "layer " .. name, "[" .. name .. "]"
       end
       heed.fail("%s: the %s itself came as input; call its layer with a dot, model%s(x)", name,
                 model.__name, place)
