@@ -101,9 +101,6 @@ describe("a module", function()
     local m = two_layers()
     local e = message(function() m:first(heed.zeros(1, 2)) end)
     assert.matches("nn_spec.lua:%d+: first: the Model itself came as input", e)
-    local list = nn.Sequential{nn.Linear(2, 2)}
-    assert.matches("layer 1: the Sequential itself came as input; call its layer with a dot, "
-                   .. "model[1](x)", message(list.forward, list, list), 1, true)
     assert.matches("model%.first%(x%)", e)
   end)
 

@@ -18,6 +18,12 @@ describe("a call is refused by name:", function()
     end
   end)
 
+  it("a list of layers that gets itself, by a colon", function()
+    local list = nn.Sequential{nn.Linear(2, 2)}
+    assert.matches("layer 1: the Sequential itself came as input; call its layer with a dot, "
+                   .. "model[1](x)", message(list.forward, list, list), 1, true)
+  end)
+
   it("learnt positions behind what is no cache", function()
     local layer, x = heed.position.Learned(4, 4), heed.randn(1, 2, 4)
     for _, odd in ipairs{true, {}, nn.Linear(1, 1), {positions = function() return 0 end}} do
