@@ -271,8 +271,8 @@ describe("a tensor of blocks", function()
     end
   end)
 
-  it("rounds activations to the nearest of 8 bits, halves away from zero", function()
-    if not on_cpu then return end
+  local if_cpu = on_cpu and it or pending
+  if_cpu("rounds activations to the nearest of 8 bits, halves away from zero", function()
     local below = 0x1.fffffep-2
     local w = heed.quantize(heed.eye(32), "q8_0")
     local a, wanted = heed.zeros(5, 32), heed.zeros(5, 32)
