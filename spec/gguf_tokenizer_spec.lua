@@ -7,6 +7,7 @@ local gguf_vocabulary = require "heed.files.gguf_vocabulary"
 local heed = require "heed"
 local json = require "heed.files.json"
 local loading = require "heed.tokenizer.loading"
+local pieces = require "spec.support.pieces"
 local refuse = require "heed.internal.refuse"
 local tokenizer_of = require "spec.support.tokenizer_of"
 
@@ -33,13 +34,6 @@ end
 local function pair_of(tok, text, pair)
   local ids, types = tok:encode(text, {pair = pair, types = true})
   return {ids:totable(), types:totable()}
-end
-
--- The tokens of a text by their names.
-local function pieces(tok, text, o)
-  local names = {}
-  for i, id in ipairs(tok:encode(text, o):totable()) do names[i] = tok:token(id) end
-  return table.concat(names, "|")
 end
 
 -- The tokens of a pair and the types of its tokens.

@@ -5,6 +5,7 @@ local base64 = require "spec.support.base64"
 local files = require "spec.support.files"
 local heed = require "heed"
 local json = require "heed.files.json"
+local pieces = require "spec.support.pieces"
 
 -- Protocol buffers
 
@@ -145,12 +146,6 @@ describe("a .model file", function()
         end
       end
       return heed.tokenizer.load(folder)
-    end
-
-    local function pieces(tok, text, o)
-      local names = {}
-      for i, id in ipairs(tok:encode(text, o):totable()) do names[i] = tok:token(id) end
-      return table.concat(names, "|")
     end
 
     it("has the tokens around texts that its class or its options want", function()

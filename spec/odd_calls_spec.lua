@@ -90,6 +90,12 @@ describe("a list that has an entry for any position, by __index, is read no furt
     assert.is_truthy(heed.plot.bars(endless(1, 1)))
   end)
 
+  it("ids of a model's prompt, one of which is far away", function()
+    local llama = assert(heed.models.load(PLACE .. "llama3"))
+    local o = {max = 1, ends = false}
+    assert.same(llama:generate({5}, o):totable(), llama:generate({5, [1 << 40] = 6}, o):totable())
+  end)
+
   it("ids of prompts and of texts, which stay as they are", function()
     local chars = heed.data.chars "abc"
     local function model(ids) return ids:one_hot(4):to "float32" end

@@ -4,6 +4,7 @@
 local files = require "spec.support.files"
 local heed = require "heed"
 local json = require "heed.files.json"
+local names_of = require "spec.support.pieces"
 
 -- A tokenizer of a table, or nil and why it is refused. An empty list of merges is no object.
 local function made(t)
@@ -31,12 +32,8 @@ local function added(id, content, more)
   return t
 end
 
--- The tokens of a text, by their names.
-local function pieces(tok, text)
-  local names = {}
-  for i, id in ipairs(tok:encode(text, {special = false}):totable()) do names[i] = tok:token(id) end
-  return table.concat(names, "|")
-end
+-- The tokens of a text without special ones, by their names.
+local function pieces(tok, text) return names_of(tok, text, {special = false}) end
 
 
 describe("an added token", function()

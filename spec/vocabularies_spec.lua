@@ -4,6 +4,7 @@
 local files = require "spec.support.files"
 local heed = require "heed"
 local json = require "heed.files.json"
+local pieces = require "spec.support.pieces"
 
 local GOLDEN <const> = "spec/golden/tokenizers/"
 
@@ -56,13 +57,6 @@ local function beside(others)
     list[name] = type(value) == "table" and json.encode(value) or value
   end
   return list, assert(heed.tokenizer.load(GOLDEN .. "bpe_gpt2"))
-end
-
--- The tokens of a text by their names.
-local function pieces(tok, text, o)
-  local names = {}
-  for i, id in ipairs(tok:encode(text, o):totable()) do names[i] = tok:token(id) end
-  return table.concat(names, "|")
 end
 
 

@@ -20,11 +20,10 @@ local fail, kind = heed.fail, options.kind
 
 local KNOWN = {
   beams = options.any, cache = options.any, capture = options.any, check = false,
-  context = options.any,
-  context_lengths = options.any, early_stopping = options.any, length_penalty = options.any,
-  lengths = options.any, logits = options.any, lookup = options.any, max = 100,
-  on_token = options.any, scores = false, seed = options.any, stop = options.any,
-  window = options.any,
+  context = options.any, context_lengths = options.any, early_stopping = options.any,
+  length_penalty = options.any, lengths = options.any, logits = options.any,
+  lookup = options.any, max = 100, on_token = options.any, scores = false, seed = options.any,
+  stop = options.any, window = options.any,
 }
 for name, default in pairs(sampling.known) do KNOWN[name] = default end
 

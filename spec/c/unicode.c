@@ -84,7 +84,7 @@ static void check_marks (const unicode *u, const char *what, int mark, int64_t n
   check(got == n && there == sum, what);
 }
 
-/* What all points are taken apart to: how many, and their sum, each times its place. */
+/* The parts of all points: how many, and their sum, each times its place among those of a point. */
 static void check_parts (const char *what, bool compatible, int64_t n, int64_t sum) {
   int64_t got = 0, there = 0;
   uint32_t parts[FORM_MOST];

@@ -8,6 +8,7 @@
 local json = require "heed.files.json"
 local refuse = require "heed.internal.refuse"
 local sentencepiece = require "heed.files.sentencepiece"
+local template = require "heed.files.template"
 
 local quoted = refuse.quoted
 
@@ -111,33 +112,10 @@ local function added_tokens(v)
 end
 
 
----Tokens around texts, from 1.
----@class heed.gguf.around
----@field first? integer before a text
----@field last? integer behind each text
----@field between? integer before the second text of a pair
----@field of integer the type of the second text
-
--- The template of tokens around a text; nil where there are none.
-local function template(v, around)
-  local special = {}
-  local function token(to, i, of)
-    local name = i and v.tokens[i]
-    if not name then return end
-    special[name] = {id = name, ids = json.array{i - 1}, tokens = json.array{name}}
-    to[#to + 1] = {SpecialToken = {id = name, type_id = of}}
-  end
-  local function text(to, name, before, of)
-    token(to, before, of)
-    to[#to + 1] = {Sequence = {id = name, type_id = of}}
-    token(to, around.last, of)
-    return to
-  end
-  local single, pair = text({}, "A", around.first, 0), text({}, "A", around.first, 0)
-  text(pair, "B", around.between, around.of)
-  if next(special) == nil then return nil end
-  return {type = "TemplateProcessing", single = json.array(single), pair = json.array(pair),
-          special_tokens = special}
+-- The template of tokens by their places, from 1, as in heed.template.around.
+local function template_of(v, first, last, between, of)
+  local function token(i) return i and {v.tokens[i], i - 1} end
+  return template{first = token(first), last = token(last), between = token(between), of = of}
 end
 
 
@@ -150,9 +128,9 @@ local function needed(v, part)
 end
 
 
--- What stands before the second text of a pair, and its type, which is `of` unless one token more
--- parts the texts, as Roberta's. Texts of one type, as T5's, begin once; others as well where they
--- have an end and the file says that nothing parts them.
+-- The token before the second text of a pair, and this text's type, which is `of` unless one token
+-- more parts the texts, as Roberta's. Texts of one type, as T5's, begin once; others as well where
+-- they have an end and the file says that nothing parts them.
 local function pairing(v, first, last, of)
   local is_parted = flag(v.metadata, "add_sep_token")
   if is_parted then return needed(v, "sep"), 0 end
@@ -168,7 +146,7 @@ local function around(v, begins, ends, of)
   end
   local first, last = part_of("bos", begins), part_of("eos", ends)
   local between, own = pairing(v, first, last, of)
-  return template(v, {first = first, last = last, between = between, of = own})
+  return template_of(v, first, last, between, own)
 end
 
 
@@ -181,8 +159,7 @@ local function around_words(v)
   end
   local first, last = one("cls", "bos"), one("sep", "eos")
   local is_parted = flag(v.metadata, "add_sep_token")
-  return template(v, {first = first, last = last, between = is_parted and last or nil,
-                      of = is_parted and 0 or 1})
+  return template_of(v, first, last, is_parted and last or nil, is_parted and 0 or 1)
 end
 
 
@@ -193,7 +170,7 @@ local LLAMA3 <const> = [[(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\
 local QWEN2 <const> = [[(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|]]
                       .. [[ ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+]]
 
--- What llama.cpp calls default: no published tokenizer splits so.
+-- The splitting that llama.cpp calls default, and no published tokenizer has.
 local DEFAULT <const> = {
   [[[\p{P}\$\+<=>\^~\|]+]],
   [['s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)]],

@@ -1,8 +1,8 @@
 -- A tokenizer.json as the metadata of a GGUF file, the inverse of gguf_tokenizer.lua: byte BPE
 -- whose splitting has a name, pieces that scores join, WordPiece, Unigram.
 --
--- What those metadata cannot say of a text is refused by name: the file would give other ids. What
--- they cannot say of pairs of texts is told.
+-- A part that those metadata cannot say is refused by name, since the file would give other ids;
+-- where it matters for pairs of texts alone, it is told.
 
 local gguf_tokenizer = require "heed.files.gguf_tokenizer"
 local json = require "heed.files.json"

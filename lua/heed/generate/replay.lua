@@ -19,12 +19,11 @@ local fail = heed.fail
 
 ---@class heed.generate.Replay
 ---@field model heed.Module
----@field step fun(ids: heed.Tensor, cache: heed.Cache): heed.Tensor what is recorded
 ---@field most integer how many tokens there are at most, those of the prompt too
 ---@field given boolean whether the cache is the caller's
 ---@field chosen boolean whether the caller asked for replays: what cannot be recorded is refused
 ---@field seen integer how many steps there were
----@field allowed boolean whether replays do what calls do
+---@field allowed boolean whether steps are replayed
 ---@field captured function|false
 local Replay = {}
 Replay.__index = Replay
@@ -52,7 +51,7 @@ end
 -- more than distances, or turns all keys anew where their number grows.
 local function needs_growing(module)
   local turn, mask = rawget(module, "rope"), rawget(module, "mask")
-  return mask and not (rule.is(mask) and rule.is_of_distances(mask))
+  return mask and not rule.is_of_distances(mask)
          or rawget(module, "position_bias") or turn and rope.depends_on_length(turn)
 end
 
@@ -87,9 +86,8 @@ end
 local function is_made_here(cache) return cache == nil or cache == true end
 
 
----What option capture asks for; or, where the caller says nothing, whether steps are replayed:
----those of a model of heed's own layers that is called for one more id each time, behind the first
----ones. False for calls.
+---Replays where option capture asks for them; or, where the caller says nothing, behind the first
+---steps of a model of heed's own layers that is called for one more id each time. False for calls.
 ---@param model function
 ---@param o heed.generate.options
 ---@param most integer how many tokens there are at most
@@ -116,11 +114,14 @@ end
 ---Whether the next step is replayed.
 ---@return boolean
 function Replay:is_due()
-  if self.chosen then return true end
   self.seen = self.seen + 1
-  if self.seen == FIRST + 1 then self.allowed = may_replay(self.model) end
+  if self.seen == FIRST + 1 then self.allowed = self.allowed or may_replay(self.model) end
   return self.allowed
 end
+
+
+-- A cache with the keys of another.
+local function moved(self, from, to) return to:load_state(from:state(self.model), self.model) end
 
 
 ---A cache with the keys of another that has room for n more ids; the other one where it has.
@@ -132,16 +133,15 @@ function Replay:roomy(cache, n)
   local length = cache:length()
   if cache.capacity and length + n <= cache.capacity then return cache end
   local room = math.max(n, math.min(self.most - length, math.max(ROOM, length)))
-  local other = Cache{capacity = length + room}
   self.captured = false
-  return other:load_state(cache:state(self.model), self.model)
+  return moved(self, cache, Cache{capacity = length + room})
 end
 
 
 ---A cache that grows, with the keys of another.
 ---@param cache heed.Cache
 ---@return heed.Cache
-function Replay:growing(cache) return Cache():load_state(cache:state(self.model), self.model) end
+function Replay:growing(cache) return moved(self, cache, Cache()) end
 
 
 -- Whether a message tells that a value was read back while work was captured, or that another

@@ -302,7 +302,7 @@ function Stepper:step(ids)
     self.cache = whole and self.cache       -- its keys stand at positions that the window leaves
   end
   if not self.cache then return last_logits(self, self.rows) end
-  if has_turned(self) then
+  if has_turned(self) then           -- all ids again, for which one of fixed capacity may lack room
     if self.own and Cache.is(self.cache) then self.cache = Cache() else self.cache:truncate(0) end
     return last_logits(self, self.rows)
   end

@@ -99,7 +99,7 @@ local function read_list(who, first, ...)
   options.no_more(who, 2, select(2, ...))
   options.check_list(who, first)
   local list = options.copied(first)
-  if #list < options.last(first) then check_tensor(who, "tensors", nil) end
+  if #list < options.last(first) then check_tensor(who, "tensors", nil) end     -- a hole
   return list, (...)
 end
 

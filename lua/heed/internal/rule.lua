@@ -430,14 +430,18 @@ function rule.is_absolute(m)
 end
 
 
----Whether the distance from a query to a key alone says whether a mask lets it attend, as in a
----window.
----@param m heed.Mask
+---Whether a value is a mask of which the distance from a query to a key alone says whether it lets
+---the query attend, such as a window.
+---@param value any
 ---@return boolean
-function rule.is_of_distances(m)
-  local others = 0
-  each_rule(inside[m], function(contents) others = others + #contents.operands end)
-  return others == 0 and not rule.is_absolute(m)
+function rule.is_of_distances(value)
+  if not is_mask(value) then return false end
+  local m, others = inside[value], 0
+  if m.is_of_distances == nil then
+    each_rule(m, function(contents) others = others + #contents.operands end)
+    m.is_of_distances = others == 0 and not rule.is_absolute(value)
+  end
+  return m.is_of_distances
 end
 
 

@@ -85,7 +85,7 @@ local function read_one(model, prompt, o, where)
   elseif form == "ids" then
     if heed.is_tensor(prompt) then return {form = form, ids = prompt:totable()} end
     options.check_list("generate", prompt)
-    return {form = form, ids = table.move(prompt, 1, options.last(prompt), 1, {})}
+    return {form = form, ids = options.copied(prompt)}
   end
   refuse(prompt, where, o.cache)
 end

@@ -258,7 +258,7 @@ end
 -- Whether a cache with a capacity can tell a mask where the queries stand: keys behind a query are
 -- at no distance that it asks for.
 local function fits_capacity(call, o)
-  return rule.is(o.mask) and rule.is_of_distances(o.mask) and (o.causal or size(call.x, 2) == 1)
+  return rule.is_of_distances(o.mask) and (o.causal or size(call.x, 2) == 1)
 end
 
 

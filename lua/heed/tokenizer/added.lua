@@ -1,4 +1,4 @@
--- What the small files of a folder say of a vocabulary that has no tokenizer.json: special tokens,
+-- The small files of a folder beside a vocabulary that has no tokenizer.json: special tokens,
 -- tokens that were added, and options.
 
 local core = require "heed.core"

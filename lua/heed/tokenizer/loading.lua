@@ -70,6 +70,12 @@ end
 -- The text of a file, or nil where there is none.
 local function read(path) return core.read_file(path) or nil end
 
+-- The result of a reader of a file's text and of the small files beside it.
+local function with_others(folder, path, reader, ...)
+  return within(path, function(...) return reader(added.read(folder), ...) end, ...)
+end
+
+
 -- The text of a tokenizer.json that a folder's files come to, where it stands, and the special
 -- tokens of such files.
 local function source_of(folder)
@@ -80,27 +86,19 @@ local function source_of(folder)
   path = folder .. "/vocab.json"
   local vocabulary = merges and read(path)
   if vocabulary then
-    local text_of = within(path, function()
-      return vocabularies.bytes(vocabulary, merges, added.read(folder))
-    end)
-    return text_of, path, vocabularies.GPT2
+    return with_others(folder, path, vocabularies.bytes, vocabulary, merges), path,
+           vocabularies.GPT2
   end
   path = folder .. "/vocab.txt"
   vocabulary = read(path)
   if vocabulary then
-    local text_of = within(path, function()
-      return vocabularies.pieces(vocabulary, added.read(folder))
-    end)
-    return text_of, path, vocabularies.BERT
+    return with_others(folder, path, vocabularies.pieces, vocabulary), path, vocabularies.BERT
   end
   for _, name in ipairs(MODELS) do
     path = folder .. "/" .. name
     local bytes = read(path)
     if bytes then
-      local text_of = within(path, function()
-        return vocabularies.sentences(bytes, added.read(folder))
-      end)
-      return text_of, path, vocabularies.PIECES
+      return with_others(folder, path, vocabularies.sentences, bytes), path, vocabularies.PIECES
     end
   end
   return nil, why

@@ -5,6 +5,7 @@ local added = require "heed.tokenizer.added"
 local json = require "heed.files.json"
 local refuse = require "heed.internal.refuse"
 local sentencepiece = require "heed.files.sentencepiece"
+local template = require "heed.files.template"
 
 local vocabularies = {}
 
@@ -47,10 +48,10 @@ end
 
 
 ---BERT's vocabulary, a token on each line, whose ids count from 0.
----@param text string of vocab.txt
 ---@param says heed.tokenizer.says
+---@param text string of vocab.txt
 ---@return string json
-function vocabularies.pieces(text, says)
+function vocabularies.pieces(says, text)
   local ids, config, own = {}, says.config, {}
   check_class(says.class, BERTS, "a vocab.txt")
   for i, name in ipairs(lines_of(text)) do
@@ -91,37 +92,26 @@ end
 -- The template of texts that begin, or end, with tokens: options of the configuration say whether
 -- they do, or else those of a class.
 local function around(tokens, says, names, class)
-  local pair, special, single = {}, {}, nil
-  local function put(part, of)
+  local function token(part)
     local flag = ("add_%s_token"):format(part)
-    if not added.option(says.config, flag, class[flag] or false) then return end
+    if not added.option(says.config, flag, class[flag] or false) then return nil end
     local name = name_of(says, part, names[part])
-    for _, token in ipairs(tokens) do
-      if token.content == name then
-        special[name] = {id = name, ids = json.array{token.id}, tokens = json.array{name}}
-      end
+    for _, each in ipairs(tokens) do
+      if each.content == name then return {name, each.id} end
     end
-    if not special[name] then refuse.with("a token %s expected, which texts get", name) end
-    pair[#pair + 1] = {SpecialToken = {id = name, type_id = of}}
+    refuse.with("a token %s expected, which texts get", name)
   end
-  for i, name in ipairs{"A", "B"} do
-    local of = class.has_one_type and 0 or i - 1
-    put("bos", of)
-    pair[#pair + 1] = {Sequence = {id = name, type_id = of}}
-    put("eos", of)
-    single = single or json.array(table.move(pair, 1, #pair, 1, {}))
-  end
-  return next(special) and {type = "TemplateProcessing", single = single, pair = json.array(pair),
-                            special_tokens = special} or nil
+  local first, last = token "bos", token "eos"
+  return template{first = first, last = last, between = first, of = class.has_one_type and 0 or 1}
 end
 
 
 ---GPT-2's vocabulary, of a table of ids and a list of merges.
+---@param says heed.tokenizer.says
 ---@param text string of vocab.json
 ---@param merges string of merges.txt
----@param says heed.tokenizer.says
 ---@return string json
-function vocabularies.bytes(text, merges, says)
+function vocabularies.bytes(says, text, merges)
   local ids = json.decode(text)
   check_class(says.class, {GPT2Tokenizer = true}, "vocab.json and merges.txt")
   if type(ids) ~= "table" or json.is_array(ids) then refuse.with("a table of ids expected") end
@@ -183,10 +173,10 @@ end
 
 
 ---The pieces of SentencePiece's file, with the tokens and options of the files beside it.
----@param bytes string
 ---@param says heed.tokenizer.says
+---@param bytes string
 ---@return string json
-function vocabularies.sentences(bytes, says)
+function vocabularies.sentences(says, bytes)
   local config, name = says.config, says.class or OF_MODELS[says.model_type or ""]
   check_class(name, CLASSES, "SentencePiece's files")
   local class = CLASSES[name or ""] or {}

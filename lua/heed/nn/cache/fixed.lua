@@ -100,16 +100,20 @@ function fixed.new_step(cache, x)
 end
 
 
--- What masks of distances say, for each cache: of the last one of as many keys as it has room for.
-local last_rows = setmetatable({}, {__mode = "k"})
+-- Rows of masks of distances, for each cache: whether its last key, of as many as it has room for,
+-- attends to each of them.
+local WEAK <const> = {__mode = "k"}
+local last_rows = setmetatable({}, WEAK)
 
 
 local function last_row(cache, own)
-  local rows = last_rows[cache] or setmetatable({}, {__mode = "k"})
-  last_rows[cache] = rows
-  local row = rows[own] or own:dense(1, 1, 1, cache.capacity):flatten():to(cache.at.device)
+  local rows = last_rows[cache]
+  if rows and rows[own] then return rows[own] end
+  local row = own:dense(1, 1, 1, cache.capacity):flatten():to(cache.at.device)
   -- Captured work gives the row its values, which never come if the recording is dropped.
-  if not recording.running() then rows[own] = heed.keep(row) end
+  if recording.running() then return row end
+  rows = rows or setmetatable({}, WEAK)
+  last_rows[cache], rows[own] = rows, heed.keep(row)
   return row
 end
 

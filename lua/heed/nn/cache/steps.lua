@@ -175,7 +175,7 @@ end
 function steps.check_appended(cache, layer, k, v, causal, own)
   local step = cache.step
   steps.check_order(cache, "append", layer, step and is_of_step(step, k) and is_of_step(step, v))
-  if own ~= nil and not (cache.capacity and rule.is(own) and rule.is_of_distances(own)) then
+  if own ~= nil and not (cache.capacity and rule.is_of_distances(own)) then
     fail("append: a mask of distances expected behind causal, for a cache with a capacity, got %s",
          options.kind(own))
   end
