@@ -135,7 +135,7 @@ ARCHITECTURES= $(foreach a,$(ARCH),-gencode arch=compute_$a,code=sm_$a) \
 PLAIN_CXX= -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics \
   -Wall -Wextra -Werror=switch -Wno-missing-field-initializers
 CUDA_FLAGS= -std=c++17 -O3 $(ARCHITECTURES) $(call since,1208,--compress-mode=size) -Isrc -I. \
-  $(PLAIN_CXX:%=-Xcompiler=%) -Xptxas=-v
+  $(if $(filter 90a,$(ARCH)),-DHEED_WARPGROUPS) $(PLAIN_CXX:%=-Xcompiler=%) -Xptxas=-v
 EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \
   $(EMULATED_$(KIND))
 EMULATED_emulated-asan= -DHEED_EXACT=1 -fno-omit-frame-pointer -fno-sanitize-recover=all \
@@ -228,6 +228,9 @@ $(patsubst %.cu,$(B)/%,$(wildcard spec/c/cuda_*.cu)): $(B)/%: $(B)/%.cu.o \
   $(filter $(B)/cuda/runtime.cu.o $(B)/spec/emulated/%,$(CUDA_OBJECTS))
 	@echo link $@
 	$(Q)$(CC) $(FLAGS_$(KIND)) -o $@ $^ $(CUDA_LIBS) $(LIBS)
+
+# Those that say something of a kind of build, for cuda/check.
+specs:; @echo $(SPEC)
 
 gpu: $(call logs,$(CUDA_PROGRAMS)); $(SUM)
 $(call logs,$(CUDA_PROGRAMS)): export HEED_CUDA= $(abspath $(B)/heed/cuda.so)

@@ -435,6 +435,7 @@ describe("products of few numbers", function()
   local function double(v) return v end
 
   it("are rounded step by step, whatever their shape and strides", function()
+    if device.gpu then pending("a GPU rounds a product and its sum at once") end
     heed.manual_seed(5)
     for dtype, rounded in pairs{float32 = single, float64 = double} do
       for _, size in ipairs{{1, 1, 1}, {2, 3, 4}, {4, 4, 4}, {3, 5, 7}, {5, 2, 9}, {1, 9, 8},

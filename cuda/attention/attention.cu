@@ -175,6 +175,7 @@ static const char *weigh (cuda *self, const attend &a) {
 
 static const attention_way ways[] = {
   {"few queries", attention_fits_few, attention_few},
+  {"warpgroups", attention_fits_groups, attend_with_groups},
   {"fast", attention_fits_fast, attend_fast},
   {"one product of TF32", attention_fits_one_tf32, attend_one_tf32},
   {"three products of TF32", attention_fits_three_tf32, attend_three_tf32},

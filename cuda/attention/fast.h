@@ -36,6 +36,9 @@ template <int WIDTH, bool RICH> struct tiling<fast<WIDTH, RICH>> {
 
 #define FAST_WIDTH 256             /* the most */
 
+/* Does a tile lie in columns of 64 halves, as wgmma.h has them? Else its rows are unbroken. */
+template <class G> struct lies { static constexpr bool in_columns = false; };
+
 
 /*
 ** {==================================================================
@@ -62,6 +65,11 @@ INLINE unsigned next_of_line (tile_line<DI, DJ> &l, const attend_mask &m, tile &
 }
 
 
+/* Bytes from 64 halves of a tile of so many rows to the next 64. */
+template <class G> HOST_TOO int to_next_column (int rows) {
+  return lies<G>::in_columns ? rows * G::ROW : 128;
+}
+
 /* Columns are computed 32 at a time, as few as there are. */
 INLINE bool beyond (int column, int64_t columns) {
   return column % 32 == 0 && column >= columns;
@@ -80,21 +88,24 @@ template <class S> INLINE int turn_of (int r) {
 
 /*
 ** Begins to copy ROWS rows from row 'first' on; those from row n on, and columns from 'columns'
-** on, become 0, and nothing is read of them. Columns that no product reads stay as they are.
+** on, become 0, and nothing is read of them. Columns that no product reads stay as they are: those
+** of warpgroups read all.
 */
 template <class S, class G, int ROWS>
 INLINE void copy_rows (uint32_t to, const head_operand &o, int64_t start, int first, int n,
                        int columns) {
   constexpr int SIZE = (int)sizeof(S), CHUNK = 16 / SIZE;
   constexpr int CHUNKS = G::WIDTH / CHUNK, STEP = G::THREADS / CHUNKS;
+  constexpr bool ALL = lies<G>::in_columns;
   const int chunk = (int)threadIdx.x % CHUNKS, row = (int)threadIdx.x / CHUNKS;
   const int bytes = min(max(SIZE * columns - 16 * chunk, 0), 16);
   const S *from = (const S *)o.data + start + (first + row) * o.stride[2] + CHUNK * chunk;
-  if (chunk * CHUNK >= (columns + 31) / 32 * 32) return;
-  EACH(k, ROWS / STEP) {
+  if (!ALL && chunk * CHUNK >= (columns + 31) / 32 * 32) return;
+  EACH(k, (ROWS + STEP - 1) / STEP) {
     const int r = row + k * STEP;
-    const int place = (chunk & ~7) + ((chunk ^ turn_of<S>(r)) & 7);
-    ptx_copy(to + (uint32_t)(r * G::ROW + place * 16), from, first + r < n ? bytes : 0);
+    if (ROWS % STEP != 0 && r >= ROWS) break;
+    const int place = (chunk >> 3) * to_next_column<G>(ROWS) + ((chunk ^ turn_of<S>(r)) & 7) * 16;
+    ptx_copy(to + (uint32_t)(r * G::ROW + place), from, first + r < n ? bytes : 0);
     from += STEP * o.stride[2];
   }
 }
@@ -117,7 +128,8 @@ template <class G> INLINE uint32_t lane_along (uint32_t tile) {
 
 /* The same for rows from 16 'rows' on and chunks from 2 'pair' on. */
 template <class G> INLINE uint32_t matrices_at (uint32_t lane, int rows, int pair) {
-  return (lane ^ (uint32_t)((pair & 3) << 5)) + (uint32_t)((pair >> 2) * 128 + rows * 16 * G::ROW);
+  return (lane ^ (uint32_t)((pair & 3) << 5)) +
+         (uint32_t)((pair >> 2) * to_next_column<G>(tiling<G>::keys) + rows * 16 * G::ROW);
 }
 
 /* }================================================================== */
@@ -347,9 +359,9 @@ INLINE float taken (float weight, float zero) { return weight == 0 ? zero : 1.0f
 
 /* As add_values; 'zero' counts the marks that a weight of 0 takes: 0, or enough to be NaN. */
 template <class S, class G>
-INLINE void add_any_values (rows_so_far<G> &p, const shares<G> &s, uint32_t start,
+INLINE void add_any_values (rows_so_far<G> &p, const shares<G> &s, uint32_t values,
                             int64_t columns, float zero) {
-  const uint32_t v = lane_across<G>(values_at<G>(start));
+  const uint32_t v = lane_across<G>(values);
   EACH(i, G::PIECES) EACH(k, G::STEP / 16) {
     const float (&s0)[4] = s.at[i][2 * k], (&s1)[4] = s.at[i][2 * k + 1];
     uint32_t a[4], takes[4];

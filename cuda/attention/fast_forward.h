@@ -65,7 +65,7 @@ INLINE void add_tile (rows_so_far<G> &p, const shares<G> &s, const attend &a, ui
   const uint32_t values = values_at<G>(shared);
   const bool zeros = a.mask.n == 0;            /* of weights count */
   if constexpr (sizeof(S) == 2) {
-    if (any) add_any_values<S>(p, s, shared, a.Dv, zeros ? MARK_NAN : 0.0f);
+    if (any) add_any_values<S>(p, s, values, a.Dv, zeros ? MARK_NAN : 0.0f);
     else add_values<S, G>(p.y, s, values, a.Dv);
   }
   else if (any) add_any_floats<G>(p.y, s, values, a.Dv, zeros);

@@ -137,14 +137,14 @@ template <class G>
 INLINE void mask_scores (shares<G> &s, const attend_mask &m, const tile &x, unsigned kind) {
   const int l = lane_of();
   if (kind == TILE_ALL && x.j + G::STEP <= m.S) return;
-  EACH(i, G::PIECES) {
-    const int own = x.j + (G::STEP == 64 ? (l >> 1 & 1) * 32 : 0);
+  EACH(i, G::PIECES) EACH(c, (G::STEP + 63) / 64) {
+    const int own = x.j + 64 * c + (G::STEP >= 64 ? (l >> 1 & 1) * 32 : 0);
     uint32_t word = word_between(0, (int64_t)m.S - 1 - own);
     if (kind == TILE_SOME) word &= word_of_pairs(m, x.b, x.h, own_row<G>(x, i) + (l & 1) * 8, own);
-    EACH(h, 2) EACH(t, (G::STEP + 31) / 32) {
+    EACH(h, 2) EACH(t, (min(G::STEP, 64) + 31) / 32) {
       const uint32_t bits = __shfl_sync(FULL, word, (l & ~3) | h | t << 1) >> (l & 3) * 2;
       EACH(j, min(G::STEP / 8, 4)) EACH(e, 2)
-        if (!(bits >> (8 * j + e) & 1)) s.at[i][4 * t + j][2 * h + e] = -INFINITY;
+        if (!(bits >> (8 * j + e) & 1)) s.at[i][8 * c + 4 * t + j][2 * h + e] = -INFINITY;
     }
   }
 }

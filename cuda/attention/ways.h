@@ -36,6 +36,13 @@ const char *attend_bfloat16 (cuda *self, const attend &a);
 const char *attend_float16 (cuda *self, const attend &a);
 
 /*
+** The same by products of warpgroups, where the GPU is of 9.0 and softcap, biases and dropout are
+** not asked for: fast_groups.cu.
+*/
+bool attention_fits_groups (const cuda *self, const attend &a);
+const char *attend_with_groups (cuda *self, const attend &a);
+
+/*
 ** Gradients of the same, if those of y lie so, too: fast_back_bfloat16.cu, fast_back_float16.cu.
 */
 bool attention_fits_fast_back (const cuda *self, const attend &a);

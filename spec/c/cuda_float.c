@@ -73,12 +73,14 @@ static double product (both *b, const int64_t size[4], int x_lie, int y_lie) {
 }
 
 
-/* A GPU takes the way that its architecture has; that of an emulated one is known. */
-static bool took (both *b, const way *how) {
+/* A GPU takes the way that its architecture has, of the first two; that of an emulated one is
+   known. NULL: another one was taken. */
+static const way *taken (both *b, const way *how) {
   const char *object = getenv("HEED_CUDA");
-  if (object != NULL && strstr(object, "emulated") != NULL) return went(b, how->name);
-  return how->precision > 0 ? went(b, how->name)
-                            : went(b, ways[0].name) || went(b, ways[1].name);
+  const bool emulated = object != NULL && strstr(object, "emulated") != NULL;
+  if (went(b, how->name)) return how;
+  if (emulated || how->precision > 0) return NULL;
+  return went(b, ways[0].name) ? &ways[0] : went(b, ways[1].name) ? &ways[1] : NULL;
 }
 
 
@@ -94,11 +96,11 @@ static void try_way (both *b, const way *how) {
       const double error = product(b, sizes[s], lies / LIES, lies % LIES);
       if (!(error <= worst)) worst = error;
     }
-  const bool taken = took(b, how), good = worst <= how->most;
-  printf("%s: errors up to %.2g of the terms%s\n", how->name, worst,
-         taken ? "" : ": another way was taken");
+  const way *took = taken(b, how);
+  if (took == NULL) printf("%s: another way was taken\n", how->name);
+  else printf("%s: errors up to %.2g of the terms\n", took->name, worst);
   b->tried++;
-  b->failed += !good || !taken;
+  b->failed += took == NULL || worst > took->most;
 }
 
 
