@@ -396,6 +396,18 @@ describe("a GPU", function()
     assert.is_true(x:matmul(x):equal(exact))
   end)
 
+  it("lets Lua's collector work for large tensors as its memory is large", function()
+    local cycles = tonumber(printed("HEED_EMULATED_MEMORY=131072", [[
+      local heed, cycles = require "heed", 0
+      local function watch()
+        setmetatable({}, {__gc = function() cycles = cycles + 1; watch() end})
+      end
+      watch()
+      for _ = 1, 30 do heed.empty(52 << 18, {device = "cuda"}) end
+      print(cycles)]]))
+    assert.is_true(cycles < 15, cycles)
+  end)
+
   it("counts its memory", function()
     collectgarbage()
     local before = heed.cuda.memory().live

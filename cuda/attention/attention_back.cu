@@ -342,6 +342,7 @@ static const char *back_exact (cuda *self, const attend &a) {
 
 
 static const attention_way ways[] = {
+  {"warpgroups", attention_fits_groups_back, back_by_groups},
   {"fast", attention_fits_fast_back, back_fast},
   {"exact", attention_fits_exact, back_exact}
 };

@@ -8,7 +8,7 @@
 
 #include "cuda/attention/ways.h"
 
-#define PREPARED 64                /* rows of a head come in so many, past the last with p = 0 */
+#define PREPARED 128               /* rows of a head come in so many, past the last with p = 0 */
 
 INLINE int64_t prepared_row (const attend &a, const tile &x, int64_t i) {
   return (x.b * a.H + x.h) * a.prepared + i;

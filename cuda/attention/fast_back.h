@@ -50,9 +50,11 @@ template <int WIDTH, int MAKES, bool RICH> struct tiling<back<WIDTH, MAKES, RICH
 */
 
 template <class G> INLINE int columns_at (int copy) {
-  return 2 * G::ROWS * G::ROW + copy * G::COPY;
+  return 2 * side_bytes<G>(G::ROWS) + copy * G::COPY;
 }
-template <class G> HOST_TOO int back_bytes (void) { return 2 * G::ROWS * G::ROW + 2 * G::COPY; }
+template <class G> HOST_TOO int back_bytes (void) {
+  return 2 * side_bytes<G>(G::ROWS) + 2 * G::COPY;
+}
 
 
 /* As whole chunks: rows behind the last query are prepared, too. */
@@ -66,7 +68,7 @@ template <class G> INLINE void copy_numbers (uint32_t to, const attend &a, const
 
 /* Lse and delta of a copy's columns, and distances of its tile. */
 template <class G> INLINE float *numbers_of_copy (unsigned char *memory, int copy) {
-  return (float *)(memory + columns_at<G>(copy) + 2 * G::STEP * G::ROW);
+  return (float *)(memory + columns_at<G>(copy) + 2 * side_bytes<G>(G::STEP));
 }
 template <class G> INLINE float *distances_of_copy (unsigned char *memory, int copy) {
   return (float *)((unsigned char *)numbers_of_copy<G>(memory, copy) + G::NUMBERS);
@@ -108,7 +110,8 @@ INLINE void add_any (float (&y)[1][G::WIDTH / 8][4], const shares<G> &s, const u
       EACH(h, 2) w[h] = __shfl_sync(FULL, s.at[0][j][2 * h + e], (l & ~3) | quad);
       EACH(c, G::WIDTH / 8) {
         if (beyond(8 * c, columns)) break;
-        const uint32_t pair = *(const uint32_t *)(tile + r * G::ROW + (c & ~7) * 16
+        const int column = (c >> 3) * to_next_column<G>(G::STEP);
+        const uint32_t pair = *(const uint32_t *)(tile + r * G::ROW + column
                                                   + ((c ^ r) & 7) * 16 + (l & 3) * 4);
         EACH(k, 4)
           if (w[k / 2] != 0 || zeros)

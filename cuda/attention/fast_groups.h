@@ -63,7 +63,7 @@ INLINE void wait_for_copies (void) {
 }
 
 
-/* Begins s = q k^T, of this warpgroup's queries. */
+/* Begins s = q k^T, of this warpgroup's rows of q and all rows of k. */
 template <class S, class G>
 INLINE void begin_scores (shares<G> &s, uint32_t queries, uint32_t keys) {
   const int group = (int)threadIdx.x / 128;
@@ -80,10 +80,10 @@ INLINE void begin_scores (shares<G> &s, uint32_t queries, uint32_t keys) {
 
 /* Begins y += weights times the values of their tile. */
 template <class S, class G>
-INLINE void begin_values (rows_so_far<G> &p, const packed<G> &w, uint32_t values) {
+INLINE void begin_values (float (&y)[1][G::WIDTH / 8][4], const packed<G> &w, uint32_t values) {
   const uint64_t v = matrix_of(values, to_next_column<G>(G::STEP));
   EACH(k, G::STEP / 16)
-    ptx_multiply_group(p.y[0], w.at[k], v + k * 16 * G::ROW / 16, true, S());
+    ptx_multiply_group(y[0], w.at[k], v + k * 16 * G::ROW / 16, true, S());
   ptx_group_commit();
 }
 
@@ -142,7 +142,7 @@ INLINE void attend_finite (const attend &a, tile x, rows_so_far<G> &p, uint32_t 
     wait_for_copies();
     ptx_group_begin();
     begin_scores<S>(s, shared, group_keys<G>(shared, n ^ 1));
-    begin_values<S>(p, w, group_values<G>(shared, n));
+    begin_values<S, G>(p.y, w, group_values<G>(shared, n));
     copy_keys<S, G>(group_values<G>(shared, n ^ 1), a, a.v, now, a.Dv);
     const unsigned own = kind_in_group<G>(a, now, kind);
     kind = next_of_line<G>(line, a.mask, x);
@@ -157,7 +157,7 @@ INLINE void attend_finite (const attend &a, tile x, rows_so_far<G> &p, uint32_t 
   }
   wait_for_copies();
   ptx_group_begin();
-  begin_values<S>(p, w, group_values<G>(shared, n));
+  begin_values<S, G>(p.y, w, group_values<G>(shared, n));
   ptx_group_wait<0>();
 }
 

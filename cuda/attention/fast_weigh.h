@@ -15,6 +15,9 @@
 enum { MAKES_DQ = 1, MAKES_DK = 2, MAKES_DV = 4, MAKES_BANDS = 8 };
 
 
+/* Bytes of a tile's rows of one operand. */
+template <class G> HOST_TOO int side_bytes (int rows) { return rows * 2 * G::WIDTH; }
+
 /* Begins to copy a tile's rows of k and v, or those of q and g, one behind the other. */
 template <class S, class G, bool KEYS, int ROWS>
 INLINE void copy_side (uint32_t to, const attend &a, const tile &x) {
@@ -22,7 +25,7 @@ INLINE void copy_side (uint32_t to, const attend &a, const tile &x) {
   const int h = KEYS ? head_of_keys(a, x.h) : x.h;
   const int from = KEYS ? x.j : x.i, n = (int)(KEYS ? a.S : a.T);
   copy_rows<S, G, ROWS>(to, first, head_at(first, x.b, h), from, n, (int)a.D);
-  copy_rows<S, G, ROWS>(to + ROWS * G::ROW, second, head_at(second, x.b, h), from, n, (int)a.Dv);
+  copy_rows<S, G, ROWS>(to + side_bytes<G>(ROWS), second, head_at(second, x.b, h), from, n, (int)a.Dv);
 }
 
 

@@ -50,6 +50,10 @@ const char *back_fast (cuda *self, const attend &a);
 const char *back_bfloat16 (cuda *self, const attend &a);
 const char *back_float16 (cuda *self, const attend &a);
 
+/* The same by products of warpgroups, of heads of up to 128 numbers: fast_groups_back.cu. */
+bool attention_fits_groups_back (const cuda *self, const attend &a);
+const char *back_by_groups (cuda *self, const attend &a);
+
 /*
 ** Floats by products of TF32, as those of float32 are multiplied (product/float.h): by one where
 ** matmul_precision allows it, by three where these are faster than multiplications and additions:

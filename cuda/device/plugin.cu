@@ -157,6 +157,7 @@ static int check_code (const cuda *self, char *text, size_t bytes) {
 static device *open_entered (cuda *self, char *text, size_t bytes) {
   int code = runtime_device_read(self->index, &self->gpu);
   snprintf(text, bytes, "%s", runtime_text(code));
+  self->device.memory = self->gpu.memory;
   if (code == 0) code = check_code(self, text, bytes);
   if (code == 0) {
     code = make_parts(self);

@@ -30,6 +30,12 @@ static inline bool both_open (both *b) {
   return b->gpu != NULL;
 }
 
+/* Does HEED_CUDA name an emulated GPU's object? */
+static inline bool emulates (void) {
+  const char *object = getenv("HEED_CUDA");
+  return object != NULL && strstr(object, "emulated") != NULL;
+}
+
 /* Memory of the cases so far. */
 static void **made;
 static size_t nmade;

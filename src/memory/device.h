@@ -66,6 +66,7 @@ typedef struct accelerator {
 struct device {
   const char *name;                                /* "cpu", "cuda:0" */
   bool host;                                       /* the host can read its memory */
+  size_t memory;                                   /* bytes that an accelerator has */
   const accelerator *accelerator;                  /* NULL: it works while the host waits */
   void (*close) (device *self);                    /* after its last memory was given back */
   void *(*alloc) (device *self, size_t bytes);     /* 64-byte aligned; NULL: gone, or no memory */

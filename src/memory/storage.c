@@ -11,6 +11,7 @@
 #include "memory/context.h"
 #include "memory/packed.h"
 
+#define LIKE_HOST ((size_t)512 << 20)
 #define ALIGNMENT 64
 #define MIB ((size_t)1 << 20)
 #define PRESSURE MIB               /* growth of small blocks after which the host is asked again */
@@ -304,10 +305,19 @@ void storage_drop_made (heed_context *cx, capture_memory *m) {
 /* }================================================================== */
 
 
+/*
+** Bytes as the host is told of them, whose collector works for each of its own: an accelerator's
+** count as if it had LIKE_HOST bytes of memory, so that garbage may fill the same part of it.
+*/
+static size_t told (const device *where, size_t bytes) {
+  return where->memory > LIKE_HOST ? bytes / (where->memory / LIKE_HOST) : bytes;
+}
+
+
 storage *storage_new (heed_context *cx, device *where, size_t bytes) {
   size_t capacity;
   int class = class_of(bytes, &capacity);
-  reclaim(cx, bytes, false);
+  reclaim(cx, told(where, bytes), false);
   storage *s = NULL;
   if (is_captured(cx, where)) s = take_again(cx->capture.memory, class);
   if (s == NULL) s = take_new(cx, where, bytes, class, capacity);

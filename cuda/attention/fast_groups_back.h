@@ -1,0 +1,143 @@
+/*
+** fast_groups_back.h - the gradients of attention of halves by products of warpgroups (wgmma.h), on
+** GPUs of compute capability 9.0, for one type: the kernel, and its launches.
+**
+** As in fast_back.h, but for the products: a block has 128 rows, and those of the tile before are
+** still added while the next tile's scores are computed. Heads of up to 128 numbers.
+*/
+
+#ifndef cuda_fast_groups_back_h
+#define cuda_fast_groups_back_h
+
+#include "cuda/attention/fast_back.h"
+#include "cuda/attention/fast_groups.h"
+
+/* The tiles for heads of up to WIDTH numbers: 64 or 128. */
+template <int WIDTH_, int MAKES_> struct back_groups {
+  static constexpr int WIDTH = WIDTH_, MAKES = MAKES_;
+  static constexpr bool RICH = false, OF_KEYS = MAKES != MAKES_DQ;
+  static constexpr int PIECES = 1, WARPS = 8, ROWS = 16 * WARPS, THREADS = 32 * WARPS;
+  static constexpr int STEP = 64;                          /* columns */
+  static constexpr int ROW = 128;                          /* bytes of a column's row */
+  static constexpr int NUMBERS = 2 * STEP * (int)sizeof(float);
+  static constexpr int COPY = 2 * STEP * 2 * WIDTH + (NUMBERS + 1023) / 1024 * 1024;
+};
+
+template <int WIDTH, int MAKES> struct tiling<back_groups<WIDTH, MAKES>> {
+  typedef back_groups<WIDTH, MAKES> G;
+  static constexpr int rows = G::OF_KEYS ? G::STEP : G::ROWS;
+  static constexpr int keys = G::OF_KEYS ? G::ROWS : G::STEP;
+};
+
+template <int WIDTH, int MAKES> struct lies<back_groups<WIDTH, MAKES>> {
+  static constexpr bool in_columns = true;
+};
+
+
+/* p and ds of a tile of columns, of which the block has a copy in its memory. */
+template <class S, class G>
+INLINE void weigh_columns (shares<G> &p, shares<G> &ds, const attend &a, const tile &x,
+                           unsigned kind, const own_numbers &own, unsigned char *memory, int copy,
+                           bool any) {
+  const uint32_t rows = ptx_shared(memory), columns = rows + (uint32_t)columns_at<G>(copy);
+  extras<G> more;
+  ask_extras<S>(more, a, x, NULL);
+  ptx_group_begin();
+  begin_scores<S>(p, rows, columns);
+  begin_scores<S>(ds, rows + side_bytes<G>(G::ROWS), columns + side_bytes<G>(G::STEP));
+  const uint32_t may = pairs_of_lane<G>(a.mask, x, kind);
+  ptx_group_wait<0>();
+  weigh<S>(p, ds, more, a, x, may, own, numbers_of_copy<G>(memory, copy), any);
+}
+
+
+template <class S, class G>
+INLINE void add_columns (sums<G> &sum, const shares<G> &p, const shares<G> &ds, const attend &a,
+                         unsigned char *memory, int copy, bool any) {
+  const uint32_t columns = ptx_shared(memory) + (uint32_t)columns_at<G>(copy);
+  const unsigned char *const first = memory + columns_at<G>(copy);
+  const bool zeros = a.mask.n == 0;
+  packed<G> of_p, of_ds;
+  if (any) {
+    if (G::MAKES & MAKES_DV)
+      add_any<S, G>(sum.second, p, first + side_bytes<G>(G::STEP), a.Dv, zeros);
+    add_any<S, G>(sum.first, ds, first, a.D, zeros);
+    return;
+  }
+  pack_tile<S>(of_p, p);
+  pack_tile<S>(of_ds, ds);
+  ptx_group_begin();
+  if (G::MAKES & MAKES_DV)
+    begin_values<S, G>(sum.second, of_p, columns + side_bytes<G>(G::STEP));
+  begin_values<S, G>(sum.first, of_ds, columns);
+}
+
+
+template <class S, class G, bool ANY>
+INLINE void add_with_groups (sums<G> &sum, const attend &a, tile x, unsigned char *memory) {
+  line_of_columns<G> l = {tile_line<G::OF_KEYS, !G::OF_KEYS>(x),
+                          G::OF_KEYS ? (int)a.shared - 1 : 0};
+  const own_numbers own = numbers_of_rows<G>(a, x);
+  int copy = 0;
+  EACH(c, G::WIDTH / 8) EACH(e, 4) sum.first[0][c][e] = sum.second[0][c][e] = 0;
+  unsigned kind = next_columns<G>(l, a.mask, x);
+  if (kind != TILE_NONE) copy_columns<S, G>(memory, copy, a, x);
+  ptx_commit();
+#pragma unroll 1
+  while (kind != TILE_NONE) {
+    const tile now = x;
+    const bool all = kind == TILE_SOME && kind_of_rows<G>(a.mask, now) == TILE_ALL;
+    const unsigned of_rows = all ? TILE_ALL : kind;        /* of none, too */
+    shares<G> p, ds;
+    kind = next_columns<G>(l, a.mask, x);
+    ptx_group_wait<0>();
+    wait_for_copies();
+    if (kind != TILE_NONE) copy_columns<S, G>(memory, !copy, a, x);
+    ptx_commit();
+    weigh_columns<S>(p, ds, a, now, of_rows, own, memory, copy, ANY);
+    add_columns<S>(sum, p, ds, a, memory, copy, ANY);
+    copy = !copy;
+  }
+  ptx_group_wait<0>();
+  ptx_wait<0>();
+}
+
+
+template <class S, class G>
+KERNEL __launch_bounds__(G::THREADS, 1) back_with_groups (__grid_constant__ const attend a) {
+#if HAS_WARPGROUPS
+  SHARED(unsigned char, memory);
+  sums<G> sum;
+  copy_side<S, G, G::OF_KEYS, G::ROWS>(ptx_shared(memory), a, first_tile<G>(a));
+  ptx_commit();
+  add_with_groups<S, G, false>(sum, a, first_tile<G>(a), memory);
+  if (__syncthreads_or(not_all_finite<G>(sum.first) ||
+                       ((G::MAKES & MAKES_DV) && not_all_finite<G>(sum.second))))
+    add_with_groups<S, G, true>(sum, a, first_tile<G>(a), memory);
+  store_sums<S>(a, first_tile<G>(a), sum);
+#endif
+}
+
+
+template <class S, class G> static const char *run_back_groups (cuda *self, attend a) {
+  const char *why = cuda_find_ids(self, &a.mask, a.B, tiling<G>::keys);
+  if (why != NULL) return why;
+  const int64_t heads = G::OF_KEYS ? a.H / a.shared : a.H;
+  a.tiles = ((G::OF_KEYS ? a.S : a.T) + G::ROWS - 1) / G::ROWS;
+  return launch(self, dim3((unsigned)(a.tiles * heads * a.B)), dim3(G::THREADS),
+                (size_t)back_bytes<G>(), back_with_groups<S, G>, a);
+}
+
+
+template <class S, int WIDTH> static const char *back_groups_of (cuda *self, const attend &a) {
+  const char *why = run_back_groups<S, back_groups<WIDTH, MAKES_DQ>>(self, a);
+  return why != NULL ? why
+                     : run_back_groups<S, back_groups<WIDTH, MAKES_DK | MAKES_DV>>(self, a);
+}
+
+
+template <class S> static const char *back_halves_by_groups (cuda *self, const attend &a) {
+  return max(a.D, a.Dv) <= 64 ? back_groups_of<S, 64>(self, a) : back_groups_of<S, 128>(self, a);
+}
+
+#endif
