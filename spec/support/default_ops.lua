@@ -223,11 +223,11 @@ for _, name in ipairs{"options", "given"} do
   end
 end
 
--- The GPU of number 1, where there is one; else the same refusal.
+-- The first GPU, where there is one; else the same refusal.
 cases["heed.cuda.properties.device"] = {function(value)
   local good, properties = pcall(heed.cuda.properties, value)
   return {good, good and properties.name}
-end, value = 1, same = true}
+end, value = 0, same = true}
 
 
 return cases
