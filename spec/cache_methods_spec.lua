@@ -86,8 +86,10 @@ describe("a cache", function()
       cache:commit(layer)
     end
     assert.equal(3, cache:length())
-    assert.matches("the lengths and keys of the layers before expected, got others",
-                   message(cache.place, cache, third, x, heed.tensor{3, 3}))
+    for _, other in ipairs{heed.tensor{3, 3}, heed.tensor{2.0, 3}, 5, "2", true, {2, 3}} do
+      assert.matches("the lengths and keys of the layers before expected, got others",
+                     message(cache.place, cache, third, x, other))
+    end
   end)
 
   it("takes padding behind the tokens of any call", function()

@@ -261,6 +261,54 @@ describe("the state of a cache", function()
     assert.equal(0, nn.Cache():load_state({}, m):length())
   end)
 
+  it("stays what it was when the cache goes on, also behind tokens that it forgot", function()
+    local m, x = decoder(), heed.randn(1, 6, 8)
+    heed.no_grad(function()
+      local cache = nn.Cache()
+      m(x:narrow(2, 1, 3), {cache = cache})
+      m(x:narrow(2, 4, 3), {cache = cache})
+      local state, copies = cache:state(m), {}
+      for name, t in pairs(state) do copies[name] = t:clone() end
+      local again = nn.Cache():load_state(state, m)
+      local wanted = m(heed.ones(1, 2, 8), {cache = again:clone()})
+      cache:truncate(2)
+      m(heed.randn(1, 4, 8), {cache = cache})
+      for name, t in pairs(copies) do assert.is_true(state[name]:equal(t)) end
+      assert.is_true(m(heed.ones(1, 2, 8), {cache = again}):equal(wanted))
+    end)
+  end)
+
+  it("has the layers of nn.Attention, and those of the caller's classes", function()
+    local Own = nn.Module:extend("Own")
+    function Own:init() self.scale = 2 end
+    function Own:forward(x, o)
+      local heads = x:unsqueeze(2)
+      o.cache:place(self, x)
+      local k, v, mask = o.cache:append(self, heads, heads * self.scale)
+      local y = heed.attention(heads, k, v, {causal = true, mask = mask}):squeeze(2)
+      o.cache:commit(self)
+      return y
+    end
+    local x = heed.randn(2, 3, 8)
+    for _, m in ipairs{nn.Attention(8), Own()} do
+      local function call(cache)
+        return (heed.no_grad(m, heed.ones(2, 1, 8), {cache = cache}))
+      end
+      local cache = nn.Cache()
+      heed.no_grad(m, x, {cache = cache})
+      local state = cache:state(m)
+      local again = nn.Cache():load_state(state, m)
+      assert.equal(3, again:length())
+      assert.is_true(call(again):equal(call(cache)))
+      state[".k"] = heed.ones(2, 3, 8)
+      assert.matches("keys and values (B, H, S, D) expected, got a tensor of shape (2, 3, 8) and",
+                     message(function() nn.Cache():load_state(state, m) end), 1, true)
+    end
+    local none = nn.Sequential{nn.ReLU()}
+    assert.matches("the model has no layer for '.k'",
+                   message(function() nn.Cache():load_state({[".k"] = x}, none) end), 1, true)
+  end)
+
   it("is read as it lies in a table, whatever a metatable would give", function()
     local tokens = heed.tensor({1, 1, 0}, {dtype = "int64"})
     local odd = setmetatable({["cache.tokens"] = tokens}, {__index = function() return 5 end})

@@ -531,4 +531,51 @@ describe("heed.generate", function()
     assert.matches("an nn.Cache expected as option cache", said({1}, {cache = 3}))
     assert.matches("at most 3 arguments", message(heed.generate, model, {1}, {}, 3))
   end)
+
+  it("reads lists whole, or refuses them", function()
+    assert.matches("an entry expected at position 2 of the prompt, which has one at 3, got nil",
+                   said({1, nil, 3}))
+    assert.matches("an entry expected at position 1 of prompt 2, which has one at 2, got nil",
+                   said({{1}, {nil, 3}}))
+    assert.matches("generate: the prompt: a list expected, got one with the string 'x'",
+                   said({1, x = 2}))
+    assert.matches("as option stop, got nil at position 2", said({1}, {stop = {5, nil, 3}}))
+    assert.matches("option stop: a list expected, got one with", said({1}, {stop = {5, x = 3}}))
+    assert.matches("option lengths: a list expected", said({1}, {lengths = {1, x = 3}}))
+    local cross, context = decoder(true), heed.ones(1, 3, 8)
+    for _, n in ipairs{1.5, 0 / 0, -1, 4, "1"} do
+      assert.matches("generate: option context_lengths: a length from 0 to 3 expected for prompt 1",
+                     message(heed.generate, cross, {1}, {context = context, context_lengths = {n}}))
+    end
+    local o = {max = 2, context = context, lengths = {2.0}, context_lengths = {2.0}}
+    assert.equal(2, #heed.generate(cross, {1, 2}, o))
+  end)
+
+  it("gives the caller's functions lists of their own, and asks what can be called", function()
+    local wanted = heed.generate(model, {1, 2}, {max = 6}):totable()
+    local function spoil(ids) ids[1], ids[#ids + 1] = "x", 9 end
+    local function forget(ids) table.remove(ids) end
+    for _, f in ipairs{spoil, forget} do
+      for _, beams in ipairs{false, 1} do
+        local o = {max = 6, beams = beams or nil, stop = f, logits = function(_, ids) f(ids) end}
+        assert.same(wanted, heed.generate(model, {1, 2}, o):totable())
+      end
+      assert.same(wanted, heed.generate(model, {1, 2}, {max = 6, lookup = 2, stop = f}):totable())
+    end
+    local stop = setmetatable({}, {__call = function(_, ids) return #ids == 3 end})
+    assert.equal(3, #heed.generate(model, {1, 2}, {max = 6, stop = stop}))
+  end)
+
+  it("refuses what option logits gives where no search, or no draw, can go on with it", function()
+    for _, value in ipairs{0 / 0, math.huge} do
+      local function set(logits) logits[3] = value end
+      assert.matches("finite log%-probabilities, or %-inf, expected for the beam of row 1",
+                     said({1}, {beams = 2, logits = set}))
+    end
+    local function large(logits) logits[3] = math.huge end
+    assert.matches("logits below inf expected, got inf as the largest of row 1",
+                   said({1}, {temperature = 1, logits = large}))
+    assert.matches("from option logits for row 1, got a released tensor",
+                   said({1}, {logits = function(logits) logits:release() end}))
+  end)
 end)

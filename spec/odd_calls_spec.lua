@@ -90,6 +90,12 @@ describe("a list that has an entry for any position, by __index, is read no furt
     assert.is_truthy(heed.plot.bars(endless(1, 1)))
   end)
 
+  it("rows of a cache", function()
+    local layer, cache = heed.nn.MultiHeadAttention(8, 2), heed.nn.Cache()
+    layer(heed.randn(2, 3, 8), {cache = cache})
+    assert.equal("Cache(3 tokens in 1 rows, 1 layers)", tostring(cache:reorder(endless(2, 1))))
+  end)
+
   it("ids of a model's prompt, one of which is far away", function()
     local llama = assert(heed.models.load(PLACE .. "llama3"))
     local o = {max = 1, ends = false}

@@ -41,6 +41,17 @@ describe("the probabilities of heed.sample", function()
     end)
   end
 
+  it("are those of the best where a temperature is next to 0", function()
+    local logits = heed.tensor{{1, 3, 2.5}, {-1e38, -2, -2}, {-math.huge, 1, 3e38}}
+    for _, temperature in ipairs{1e-4, 1e-30, 1e-300, 5e-324} do
+      for _, dtype in ipairs{"float32", "float64"} do
+        local o = {temperature = temperature, probabilities = true}
+        local _, p = heed.sample(logits:to(dtype), o)
+        assert.same({{0, 1, 0}, {0, 0.5, 0.5}, {0, 0, 1}}, p:totable())
+      end
+    end
+  end)
+
   it("come for one row, several, and several dimensions of rows", function()
     local logits = heed.randn(2, 3, 5)
     local ids, probabilities = heed.sample(logits, {top_k = 2, probabilities = true})
@@ -150,4 +161,31 @@ end)
 
 describe("this file", function()
   it("uses all golden numbers that it reads", golden.assert_all_used)
+end)
+
+
+describe("option history of heed.sample", function()
+  local logits = heed.zeros(2, 4)
+  local function said(history)
+    return message(heed.sample, logits, {repetition_penalty = 2, history = history})
+  end
+
+  it("stays as the caller gave it", function()
+    local history = {heed.tensor{1}, heed.tensor{2}}
+    heed.sample(logits, {repetition_penalty = 2, history = history})
+    assert.is_true(heed.is_tensor(history[1]) and heed.is_tensor(history[2]))
+  end)
+
+  it("is read whole, or refused, whatever metamethods it has", function()
+    assert.matches("sample: option history: an entry expected at position 2, got nil",
+                   said({{1, nil, 3}, {2}}))
+    assert.matches("sample: option history: an entry expected at position 1, got nil",
+                   said({nil, {2}}))
+    assert.matches("sample: option history: a list expected, got one with", said({{1, x = 3}, {2}}))
+    local class = {
+      __index = function() error "beyond the list" end, __len = function() return "x" end,
+    }
+    local odd = setmetatable({setmetatable({1}, class), setmetatable({2}, class)}, class)
+    assert.same({2}, heed.sample(logits, {repetition_penalty = 2, history = odd}).shape)
+  end)
 end)

@@ -8,6 +8,7 @@
 local core = require "heed.core"
 local heed = require "heed"
 local hook = require "heed.generate.hook"
+local options = require "heed.internal.options"
 local sampling = require "heed.generate.sampling"
 local Stepper = require "heed.generate.stepper"
 
@@ -92,6 +93,18 @@ local function advance(search, list, o, last)
 end
 
 
+-- Refuses log-probabilities that no search can add up. Those of -inf forbid ids.
+local function check_sums(scores)
+  if scores:lt(math.huge):all() then return scores end
+  for r, best in ipairs(scores:amax(2):totable()) do
+    if not (best < math.huge) then
+      heed.fail("generate: finite log-probabilities, or -inf, expected for the beam of row %d, got "
+                .. "%s", r, options.kind(best))
+    end
+  end
+end
+
+
 -- Log-probabilities (B * W, V) as the hook leaves them.
 local function hooked(searches, scores, o)
   if not o.logits then return scores end
@@ -116,7 +129,8 @@ local function step_all(searches, logits, o, last)
     for _, beam in ipairs(search.running) do scores[#scores + 1] = beam.score end
   end
   scores = heed.tensor(scores, {dtype = "float64", device = logits.device}):unsqueeze(2)
-  local total = (hooked(searches, logits:log_softmax(2), o) + scores):reshape(#searches, W * V)
+  local own = check_sums(hooked(searches, logits:log_softmax(2), o))
+  local total = (own + scores):reshape(#searches, W * V)
   local best, positions = total:topk(math.min(W * V, W * math.max(2, 1 + o.stops)), 2)
   best, positions = best:totable(), positions:totable()
   local unfinished = false

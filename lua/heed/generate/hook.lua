@@ -6,13 +6,15 @@ local options = require "heed.internal.options"
 local hook = {}
 
 
-local function checked(changed, row, r)
-  if changed == nil then return row end
-  if options.is_alive(changed) and changed.shape == row.shape and changed.dtype:find("float") then
-    return changed:to(row.device, row.dtype)
+local function checked(changed, row, r, logits)
+  local size = logits:size(2)
+  if changed == nil then changed = row end
+  if options.is_alive(changed) and changed:dim() == 1 and changed:size(1) == size
+     and changed.dtype:find("float") then
+    return changed:to(logits.device, logits.dtype)
   end
   heed.fail("generate: logits of shape (%d), or nil, expected from option logits for row %d, "
-            .. "got %s", #row, r, options.kind(changed))
+            .. "got %s", size, r, options.kind(changed))
 end
 
 
@@ -28,7 +30,8 @@ function hook.apply(f, logits, rows, beams)
     changed[r] = logits[r]
     if not rows.done[r] then
       local row = changed[r]:clone()
-      changed[r] = checked(f(row, rows[r], (r - 1) // (beams or 1) + 1), row, r)
+      local given = f(row, options.copied(rows[r]), (r - 1) // (beams or 1) + 1)
+      changed[r] = checked(given, row, r, logits)
     end
   end
   return heed.stack(changed, 1)

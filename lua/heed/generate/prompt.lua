@@ -34,6 +34,16 @@ local function refuse(prompt)
 end
 
 
+-- A table of a list's entries, all of which it reads: none may lie behind a hole.
+local function whole(what, list)
+  local own, last = options.copied(list), options.last(list)
+  options.check_list("generate: " .. what, list)
+  if #own == last then return own end
+  fail("generate: an entry expected at position %d of %s, which has one at %d, got nil", #own + 1,
+       what, last)
+end
+
+
 -- Converts a prompt to nested lists; returns also the device of its first tensor.
 local function as_lists(prompt)
   if heed.is_tensor(prompt) then
@@ -42,10 +52,13 @@ local function as_lists(prompt)
   elseif type(prompt) ~= "table" then
     refuse(prompt)
   end
-  local lists, device = {}, nil
-  for i, entry in options.entries(prompt) do
-    lists[i] = type(entry) == "table" and options.copied(entry) or entry
-    if heed.is_tensor(entry) then lists[i], device = entry:totable(), device or entry.device end
+  local lists, device = whole("the prompt", prompt), nil
+  for i, entry in ipairs(lists) do
+    if type(entry) == "table" then
+      lists[i] = whole(("prompt %d"):format(i), entry)
+    elseif heed.is_tensor(entry) then
+      lists[i], device = entry:totable(), device or entry.device
+    end
   end
   return lists, device
 end
@@ -64,13 +77,21 @@ local function check_rows(rows)
 end
 
 
--- One whole number for each of B rows, as a list.
-local function numbers(name, given, B)
+-- A whole number for each of B rows, as a list: from `least` to what `most` gives for the row.
+local function numbers(name, given, B, least, most)
   local list = type(given) == "table" and options.copied(given)
                or heed.is_tensor(given) and given:totable()
-  if type(list) ~= "table" or #list ~= B then
+  if type(list) ~= "table" or #list ~= B or type(given) == "table" and options.last(given) > B then
     fail("generate: one length for each of %d prompts expected as option %s, got %s", B, name,
          kind(given))
+  end
+  if type(given) == "table" then options.check_list("generate: option " .. name, given) end
+  for b, n in ipairs(list) do
+    list[b] = type(n) == "number" and math.tointeger(n) or -1
+    if list[b] < least or list[b] > most(b) then
+      fail("generate: option %s: a length from %d to %d expected for prompt %d, got %s", name,
+           least, most(b), b, kind(n))
+    end
   end
   return list
 end
@@ -78,11 +99,8 @@ end
 
 -- Cuts padding off.
 local function cut(rows, lengths)
-  for b, n in ipairs(numbers("lengths", lengths, #rows)) do
-    if math.type(n) ~= "integer" or n < 1 or n > #rows[b] then
-      fail("generate: option lengths: a length from 1 to %d expected for prompt %d, got %s",
-           #rows[b], b, kind(n))
-    end
+  local function most(b) return #rows[b] end
+  for b, n in ipairs(numbers("lengths", lengths, #rows, 1, most)) do
     rows[b] = table.move(rows[b], 1, n, 1, {})
   end
 end
@@ -108,7 +126,8 @@ local function context_of(o, B)
     fail("generate: a tensor (%d, S, dim) expected as option context, got %s", B, kind(context))
   end
   if o.context_lengths == nil then return context, false end
-  local lengths = numbers("context_lengths", o.context_lengths, B)
+  local function most() return context:size(2) end
+  local lengths = numbers("context_lengths", o.context_lengths, B, 0, most)
   return context, heed.tensor(lengths, {dtype = "int64", device = context.device})
 end
 

@@ -115,10 +115,36 @@ local function likely(logits, p)
 end
 
 
+-- Smaller temperatures would be 0 in a type.
+local TINY <const> = {float32 = 2.0 ^ -126, float64 = 2.0 ^ -1022}
+local SMALL <const> = 1e-3             -- a lesser one may take logits out of their type's range
+
+
+-- Logits by a temperature; those of a small one as distances from the best, which stay numbers.
+local function tempered(logits, temperature)
+  if temperature >= SMALL then return logits / temperature end
+  local below = logits - logits:amax(2, true)
+  return heed.where(below:eq(0), below, below / math.max(temperature, TINY[logits.dtype]))
+end
+
+
 -- Probabilities (R, V), 0 for the ids that the options exclude.
 local function probabilities_of(logits, o)
-  local allowed = best_k(logits / (o.temperature or 1), o.top_k)
+  local allowed = best_k(tempered(logits, o.temperature or 1), o.top_k)
   return likely(nucleus(allowed, o.top_p), o.min_p):softmax(2)
+end
+
+
+-- Refuses rows whose best logit is inf, which has no probabilities.
+local function check_finite(logits)
+  local best = logits:amax(2)
+  if best:lt(math.huge):all() then return end
+  for r, value in ipairs(best:totable()) do
+    if value == math.huge then
+      fail("sample: logits below inf expected, got inf as the largest of row %d; temperature = 0 "
+           .. "takes it", r)
+    end
+  end
 end
 
 
@@ -135,6 +161,7 @@ function sampling.draw(logits, o)
     return ids, heed.zeros_like(logits):scatter(2, ids:unsqueeze(2), heed.ones_like(logits))
   end
   sampling.check_best("sample", logits)
+  check_finite(logits)
   local probabilities = probabilities_of(logits, o)
   return probabilities:multinomial(1):squeeze(2), probabilities
 end
@@ -159,6 +186,15 @@ local function check_logits(logits)
 end
 
 
+-- A table of a list's entries, none of which may lie behind a hole.
+local function whole(list)
+  options.check_list("sample: option history", list)
+  local own = options.copied(list)
+  if #own == options.last(list) then return own end
+  fail("sample: option history: an entry expected at position %d, got nil", #own + 1)
+end
+
+
 -- Converts the history to a list for each of R rows.
 local function rows_of(history, R)
   if heed.is_tensor(history) and history.dtype == "int64" and history:dim() > 0 then
@@ -168,17 +204,19 @@ local function rows_of(history, R)
     fail("sample: ids of each row expected as option history, for repetition_penalty, got %s",
          kind(history))
   end
-  if R == 1 and (type(history[1]) == "number" or #history == 0) then history = {history} end
-  if #history ~= R then
-    fail("sample: option history: ids for each of %d rows expected, got %d", R, #history)
+  local rows = whole(history)
+  if R == 1 and (type(rows[1]) == "number" or #rows == 0) then rows = {rows} end
+  if #rows ~= R then
+    fail("sample: option history: ids for each of %d rows expected, got %d", R, #rows)
   end
-  for r, ids in ipairs(history) do
-    if heed.is_tensor(ids) then history[r] = ids:totable()
-    elseif type(ids) ~= "table" then
+  for r, ids in ipairs(rows) do
+    rows[r] = heed.is_tensor(ids) and ids:totable() or ids
+    if type(rows[r]) ~= "table" then
       fail("sample: option history: a list of ids expected for row %d, got %s", r, kind(ids))
     end
+    rows[r] = whole(rows[r])
   end
-  return history
+  return rows
 end
 
 

@@ -90,7 +90,7 @@ end
 
 local function same_padding(a, b)
   if a == nil or b == nil then return a == b end
-  return a == b or a.shape == b.shape and a:equal(b)
+  return a == b or options.is_alive(b) and a.shape == b.shape and a.dtype == b.dtype and a:equal(b)
 end
 
 
@@ -241,7 +241,12 @@ growing.own = heed.keep
 growing.alignment, growing.limit = present, limit_of
 
 
-function growing.read(_, slot) return columns.read(slot.held) end
+-- What was read keeps its values: the columns are no longer written to in place, as those behind
+-- `truncate` would be.
+function growing.read(_, slot)
+  slot.held = columns.shared(slot.held)
+  return columns.read(slot.held)
+end
 
 
 function growing.fill(_, slots, held, to, device)

@@ -11,6 +11,7 @@
 
 local core = require "heed.core"
 local heed = require "heed"
+local kin = require "heed.nn.kin"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 
@@ -89,7 +90,12 @@ local function read_name(name, layers)
 end
 
 
+-- Other layers than nn.MultiHeadAttention do not tell how many heads they have.
 local function check_shape(name, layer, part, t)
+  if not rawget(layer, "kv_heads") then
+    if t:dim() == 4 and t.dtype:find("float") then return end
+    fail("load_state: %s: keys and values (B, H, S, D) expected, got %s", name, options.typed(t))
+  end
   local width = part == "k" and layer.head_dim or layer.value_dim
   if t:dim() == 4 and t:size(2) == layer.kv_heads and t:size(4) == width
      and t.dtype:find("float") then
@@ -100,20 +106,32 @@ local function check_shape(name, layer, part, t)
 end
 
 
--- The layers of a model by their names, those that attend alone.
+-- Whether a module may have keys in a cache: attention, and classes of the caller's.
+local function may_attend(module)
+  return rawget(module, "kv_heads") or rawget(module, "Wk")
+         or not kin.is_own(getmetatable(module))
+end
+
+
 local function layers_of(model)
   local layers = {}
   for name, module in model:named_modules() do
-    if rawget(module, "kv_heads") then layers[name] = module end
+    if may_attend(module) then layers[name] = module end
   end
   return layers
+end
+
+
+local function device_of(model)
+  local first = model:parameters()[1]
+  return first and first.device or heed.default_device()
 end
 
 
 -- Uses by their layers and indices, with what the state has of each.
 local function read_uses(state, model)
   local layers, uses, found = layers_of(model), {}, {}
-  local device = model:parameters()[1].device
+  local device = device_of(model)
   for _, name in ipairs(options.names(state)) do
     local t = state[name]
     if name ~= PAD and name ~= TOKENS and name ~= WINDOW then

@@ -284,14 +284,16 @@ function steps.read_rows(ids, batch)
          options.typed(ids))
   end
   options.check_list("reorder", ids)
+  local rows = {}
   for i = 1, options.last(ids) do
-    local b = math.type(ids[i]) == "integer" and ids[i] or 0
+    rows[i] = rawget(ids, i)
+    local b = math.type(rows[i]) == "integer" and rows[i] or 0
     if b < 1 or b > batch then
       fail("reorder: rows from 1 to %d expected, got %s at position %d", batch,
-           options.kind(ids[i]), i)
+           options.kind(rows[i]), i)
     end
   end
-  return ids
+  return rows
 end
 
 
