@@ -39,6 +39,12 @@ return {
   ["attention/fast_float16"] = {
     OPTIONS_OF_256,
   },
+  ["attention/fast_groups"] = {
+    {"attend_groups", registers = 255, spill = 144},     -- of 256 numbers; 8 of 128
+  },
+  ["attention/fast_groups_back"] = {
+    {"back_with_groups", registers = 255, spill = 124},  -- dk and dv of 128 numbers; else none
+  },
   ["attention/fast_back_bfloat16"] = {
     {"add_bands", registers = 32},
     {"back_tiles", registers = 255, spill = 8},          -- of 128 and 256 numbers, rich

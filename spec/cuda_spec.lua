@@ -408,6 +408,17 @@ describe("a GPU", function()
     assert.is_true(cycles < 15, cycles)
   end)
 
+  it("has little garbage in its memory, however large Lua's own heap is", function()
+    if heed.cuda.properties().name ~= "emulated GPU" then pending("a real GPU has its own size") end
+    local peak = tonumber(printed("HEED_EMULATED_MEMORY=16384", [[
+      local heed, heap = require "heed", {}
+      for i = 1, 400000 do heap[i] = {i} end
+      collectgarbage()
+      for _ = 1, 50 do heed.empty(32 << 18, {device = "cuda"}) end
+      print(heed.cuda.memory().peak >> 20)]]))
+    assert.is_true(peak < 700, peak)
+  end)
+
   it("counts its memory", function()
     collectgarbage()
     local before = heed.cuda.memory().live

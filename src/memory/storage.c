@@ -12,6 +12,7 @@
 #include "memory/packed.h"
 
 #define LIKE_HOST ((size_t)512 << 20)
+#define PARTS 64
 #define ALIGNMENT 64
 #define MIB ((size_t)1 << 20)
 #define PRESSURE MIB               /* growth of small blocks after which the host is asked again */
@@ -307,10 +308,29 @@ void storage_drop_made (heed_context *cx, capture_memory *m) {
 
 /*
 ** Bytes as the host is told of them, whose collector works for each of its own: an accelerator's
-** count as if it had LIKE_HOST bytes of memory, so that garbage may fill the same part of it.
+** count as if it had LIKE_HOST bytes of memory.
 */
 static size_t told (const device *where, size_t bytes) {
   return where->memory > LIKE_HOST ? bytes / (where->memory / LIKE_HOST) : bytes;
+}
+
+
+/*
+** What the host was told may be little beside what else its collector waits for. So whenever a part
+** of an accelerator's memory was taken, its live bytes are looked at: where they have grown by half,
+** or by that part, since garbage was last collected, it is.
+*/
+static void collect_accelerator (heed_context *cx, device *where, size_t bytes) {
+  const size_t part = where->memory / PARTS;
+  heed_device_memory now;
+  where->taken += bytes;
+  if (where->taken < part) return;
+  where->taken = 0;
+  where->accelerator->memory(where, &now);
+  if (now.live <= where->enough) return;
+  reclaim(cx, SIZE_MAX / 2, false);
+  where->accelerator->memory(where, &now);
+  where->enough = now.live + (now.live / 2 > part ? now.live / 2 : part);
 }
 
 
@@ -318,6 +338,7 @@ storage *storage_new (heed_context *cx, device *where, size_t bytes) {
   size_t capacity;
   int class = class_of(bytes, &capacity);
   reclaim(cx, told(where, bytes), false);
+  if (where->accelerator != NULL && !is_captured(cx, where)) collect_accelerator(cx, where, bytes);
   storage *s = NULL;
   if (is_captured(cx, where)) s = take_again(cx->capture.memory, class);
   if (s == NULL) s = take_new(cx, where, bytes, class, capacity);
