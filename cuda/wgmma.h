@@ -7,10 +7,10 @@
 ** the registers of a left factor, or the tiles in shared memory.
 **
 ** A product c += a b has
-**   a (64, 16)    of halves: a tile's rows, or registers, of which each warp has 16 rows, which lie
-**                 as those of ptx_multiply do
+**   a (64, 16)    of halves: a tile's rows, or registers; each warp has 16 rows, as those of
+**                 ptx_multiply lie
 **   b (16, N)     of halves: a tile's rows are the columns of b, or its rows
-**   c (64, N)     in floats: warp w has rows 16 w to 16 w + 15, as of N / 8 products of ptx_multiply
+**   c (64, N)     in floats: warp w has rows 16 w to 16 w + 15, as N / 8 products have them
 **
 ** A tile lies in columns of 64 halves, 128 bytes a row, eight rows of which, at a multiple of 1024
 ** bytes, are a unit: chunk c of 16 bytes of row r lies at c ^ r % 8.

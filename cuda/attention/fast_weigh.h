@@ -25,7 +25,8 @@ INLINE void copy_side (uint32_t to, const attend &a, const tile &x) {
   const int h = KEYS ? head_of_keys(a, x.h) : x.h;
   const int from = KEYS ? x.j : x.i, n = (int)(KEYS ? a.S : a.T);
   copy_rows<S, G, ROWS>(to, first, head_at(first, x.b, h), from, n, (int)a.D);
-  copy_rows<S, G, ROWS>(to + side_bytes<G>(ROWS), second, head_at(second, x.b, h), from, n, (int)a.Dv);
+  copy_rows<S, G, ROWS>(to + side_bytes<G>(ROWS), second, head_at(second, x.b, h), from, n,
+                        (int)a.Dv);
 }
 
 
