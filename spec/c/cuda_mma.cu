@@ -1,9 +1,10 @@
 /*
-** cuda_mma.cu - the instructions of cuda/mma.h, beside plain loops: matrices as a warp has them,
-** products, copies that run beside a kernel; and on an emulated GPU faults that it must notice.
+** cuda_mma.cu - the instructions of cuda/mma.h and cuda/wgmma.h, beside plain loops: matrices as a
+** warp has them, products, copies that run beside a kernel; and on an emulated GPU faults that it
+** must notice.
 */
 
-#include "cuda/mma.h"
+#include "cuda/wgmma.h"
 
 #ifndef __CUDACC__
 #include "spec/emulated/machine.h"
@@ -378,6 +379,98 @@ static void faults_are_seen (void) {
 /* }================================================================== */
 
 
+/*
+** {==================================================================
+** Products of a warpgroup: c (64, N) = or += a (64, 16) times b (16, N)
+** ===================================================================
+*/
+
+/* Where column c of row r of a tile lies, in halves. */
+INLINE int place_of (int r, int c, int rows) {
+  return c / 64 * rows * 64 + r * 64 + ((c % 64 / 8) ^ (r % 8)) * 8 + c % 8;
+}
+
+/* 'own': a comes from registers, and b's rows are its tile's. 'from': the first column of a's tile,
+   and of b's where these are its rows. */
+template <class S, int N>
+KERNEL multiply_group (const S *a, const S *b, float *c, bool own, bool more, int from) {
+#if HAS_WARPGROUPS
+  SHARED(S, left);
+  S *right = left + 64 * 64;
+  float sum[N / 8][4];
+  const int warp = (int)threadIdx.x / 32, row = warp * 16 + lane_of() / 4;
+  const int column = lane_of() % 4 * 2;
+  for (int e = (int)threadIdx.x; e < 64 * 16; e += 128)
+    left[place_of(e / 16, from + e % 16, 64)] = a[e];
+  for (int e = (int)threadIdx.x; e < 16 * N; e += 128)
+    right[own ? place_of(e / N, e % N, 16) : place_of(e % N, from + e / N, N)] = b[e];
+  ptx_show_to_groups();
+  __syncthreads();
+  EACH(j, N / 8) EACH(e, 4)
+    sum[j][e] = more ? c[(row + e / 2 * 8) * N + 8 * j + column + e % 2] : 0;
+  ptx_group_begin();
+  if (own) {
+    uint32_t x[4];
+    EACH(i, 4) memcpy(&x[i], a + (row + i % 2 * 8) * 16 + column + i / 2 * 8, 4);
+    ptx_multiply_group(sum, x, matrix_of(ptx_shared(right), 16 * 128), more, S());
+  }
+  else
+    ptx_multiply_group(sum, matrix_of(ptx_shared(left) + (uint32_t)from * 2, 16),
+                       matrix_of(ptx_shared(right) + (uint32_t)from * 2, 16), more, S());
+  ptx_group_commit();
+  ptx_group_wait<0>();
+  EACH(j, N / 8) EACH(e, 4) c[(row + e / 2 * 8) * N + 8 * j + column + e % 2] = sum[j][e];
+#endif
+}
+
+
+template <class S, int N> static void group_products (const char *what) {
+  array<S> a(64 * 16), b(16 * N);
+  array<float> c(64 * N);
+  for (int k = 0; k < 8; k++) {
+    const bool own = k & 1, more = k & 2;
+    bool good = true;
+    float *expected = (float *)malloc(sizeof(float) * 64 * N);
+    int *x = (int *)malloc(sizeof(int) * 64 * 16), *y = (int *)malloc(sizeof(int) * 16 * N);
+    for (int i = 0; i < 64 * 16; i++) a.at[i].bits = eighths(S(), x[i] = pick(33) - 16);
+    for (int i = 0; i < 16 * N; i++) b.at[i].bits = eighths(S(), y[i] = pick(33) - 16);
+    for (int i = 0; i < 64 * N; i++) {
+      c.at[i] = (float)(pick(9) - 4);
+      expected[i] = more ? c.at[i] : 0;
+      for (int d = 0; d < 16; d++)
+        expected[i] += (float)(x[i / N * 16 + d] * y[d * N + i % N]) / 64;
+    }
+    run(128, (64 + N) * 128, multiply_group<S, N>, (const S *)a.at, (const S *)b.at, c.at, own,
+        more, k / 2 * 16);
+    for (int i = 0; i < 64 * N; i++) good &= c.at[i] == expected[i];
+    check(good, what);
+    free(expected);
+    free(x);
+    free(y);
+  }
+}
+
+
+/* The emulated GPU has them whatever architecture it says that it is of. */
+static void products_of_groups (void) {
+#ifdef __CUDACC__
+  runtime_device gpu;
+  if (!WARPGROUPS_COMPILED || runtime_device_read(0, &gpu) != 0 || gpu.major != 9) {
+    printf("products of warpgroups: not here\n");
+    return;
+  }
+#endif
+  group_products<bfloat16, 64>("a warpgroup's product of 64 columns of bfloat16");
+  group_products<bfloat16, 128>("a warpgroup's product of 128 columns of bfloat16");
+  group_products<bfloat16, 256>("a warpgroup's product of 256 columns of bfloat16");
+  group_products<float16, 64>("a warpgroup's product of 64 columns of float16");
+  group_products<float16, 128>("a warpgroup's product of 128 columns of float16");
+  group_products<float16, 256>("a warpgroup's product of 256 columns of float16");
+}
+
+/* }================================================================== */
+
+
 int main (void) {
   int n = 0, driver = 0;
   if (runtime_version(&driver) != 0 || driver == 0 || runtime_count(&n) != 0 || n == 0) {
@@ -391,6 +484,7 @@ int main (void) {
     products<float16>("a product of float16", k & 1, k & 2);
   }
   for (int k = 0; k < 4; k++) products_of_tf32();
+  products_of_groups();
   tf32_rounds();
   arithmetic();
   copies_arrive();

@@ -316,9 +316,9 @@ static size_t told (const device *where, size_t bytes) {
 
 
 /*
-** What the host was told may be little beside what else its collector waits for. So whenever a
-** part of an accelerator's memory was taken, its live bytes are looked at: where they have grown by
-** half, or by that part, since garbage was last collected, it is.
+** The host's collector may wait for more than it was told of. So whenever a part of an
+** accelerator's memory was taken, its live bytes are looked at: where they have grown by half, or
+** by that part, since garbage was last collected, it is.
 */
 static void collect_accelerator (heed_context *cx, device *where, size_t bytes) {
   const size_t part = where->memory / PARTS;
