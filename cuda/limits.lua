@@ -43,7 +43,7 @@ return {
     {"attend_groups", registers = 255, spill = 144},     -- of 256 numbers; 8 of 128
   },
   ["attention/fast_groups_back"] = {
-    {"back_with_groups", registers = 255, spill = 124},  -- dk and dv of 128 numbers; else none
+    {"back_with_groups", registers = 255, spill = 188},  -- dk and dv of 128 numbers; else none
   },
   ["attention/fast_back_bfloat16"] = {
     {"add_bands", registers = 32},
@@ -52,7 +52,7 @@ return {
   },
   ["attention/fast_back_float16"] = {
     {"add_bands", registers = 32},
-    {"back_tiles", registers = 255, spill = 12},         -- of 256 numbers, rich
+    {"back_tiles", registers = 255, spill = 16},         -- of 256 numbers, rich
     {"sum_diagonals", registers = 232},
   },
   ["attention/few"] = {
