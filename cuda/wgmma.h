@@ -69,7 +69,7 @@ template <int left> PTX void ptx_group_wait (void) {
 #endif
 }
 
-/* What the thread has put into shared memory can be seen by products, after a barrier. */
+/* Products behind a barrier see shared memory as the thread has written it. */
 PTX void ptx_show_to_groups (void) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
@@ -93,17 +93,17 @@ PTX void ptx_show_to_groups (void) {
 #define HELD_64(c, i) HELD_32(c, i), HELD_32(c, i + 8)
 #define HELD_128(c, i) HELD_64(c, i), HELD_64(c, i + 16)
 
-/*
-** For N columns, whose HELD registers are as many as n0 says, and n1 to n5 follow. 'more': c is
-** added to, else it is set. 'b' of the first has the columns of b as rows, 'b' of the second its
-** rows.
-*/
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define WGMMA(...) asm volatile(__VA_ARGS__)
 #else
 #define WGMMA(...)
 #endif
 
+/*
+** For N columns, whose HELD registers are as many as n0 says, and n1 to n5 follow. 'more': c is
+** added to, else it is set. 'b' of the first has the columns of b as rows, 'b' of the second its
+** rows.
+*/
 #define GROUPS(S, type, N, HELD, n0, n1, n2, n3, n4, n5) \
   PTX void ptx_multiply_group (float (&c)[N / 8][4], uint64_t a, uint64_t b, bool more, S) { \
     WGMMA("{.reg .pred more;\nsetp.ne.b32 more, %" #n2 ", 0;\n" \

@@ -1,7 +1,7 @@
 /*
-** cuda_fast_back.c - gradients of attention of halves on tensor cores (cuda/attention/fast_back.h)
-** beside the CPU's: head sizes, ragged ends, all masks and options, numbers that are not finite;
-** and that this way is taken.
+** cuda_fast_back.c - gradients of attention of halves on tensor cores (cuda/attention/fast_back.h,
+** fast_groups_back.h) beside the CPU's: head sizes, ragged ends, all masks and options, numbers
+** that are not finite; and that this way is taken.
 */
 
 #include "attention_cases.h"
@@ -79,7 +79,7 @@ static void leave_keys (work *w, const shape *s, view pairs) {
 }
 
 
-/* Those of a GPU of 9.0; of a real one it is not known. */
+/* Has the GPU products of warpgroups? Of a real one it is not known. */
 static bool has_groups, is_real;
 
 static const char *way_of (const work *w, const shape *s, const options *o) {

@@ -67,8 +67,8 @@ struct device {
   const char *name;                                /* "cpu", "cuda:0" */
   bool host;                                       /* the host can read its memory */
   size_t memory;                                   /* bytes that an accelerator has */
-  size_t taken, enough;            /* see storage.c: bytes since its live ones were looked at, and
-                                      how many of these are garbage for the host to look for */
+  size_t taken, enough;            /* of storage.c: bytes taken since the live ones were counted;
+                                      above so many live ones the host is to collect garbage */
   const accelerator *accelerator;                  /* NULL: it works while the host waits */
   void (*close) (device *self);                    /* after its last memory was given back */
   void *(*alloc) (device *self, size_t bytes);     /* 64-byte aligned; NULL: gone, or no memory */

@@ -11,8 +11,8 @@
 #include "memory/context.h"
 #include "memory/packed.h"
 
-#define LIKE_HOST ((size_t)512 << 20)
-#define PARTS 64
+#define LIKE_HOST ((size_t)512 << 20)  /* see told */
+#define PARTS 64                   /* of an accelerator's memory: see collect_accelerator */
 #define ALIGNMENT 64
 #define MIB ((size_t)1 << 20)
 #define PRESSURE MIB               /* growth of small blocks after which the host is asked again */

@@ -241,7 +241,7 @@ growing.own = heed.keep
 growing.alignment, growing.limit = present, limit_of
 
 
--- What was read keeps its values: the columns are no longer written to in place, as those behind
+-- Readers keep the values: the columns are no longer written to in place, as those behind
 -- `truncate` would be.
 function growing.read(_, slot)
   slot.held = columns.shared(slot.held)
