@@ -275,6 +275,60 @@ describe("a call that failed, with a cache", function()
       end)
     end)
 
+    it("is noticed by one that " .. name .. " where it failed behind its last layer", function()
+      heed.manual_seed(7)
+      local Model, o = nn.Module:extend("Model"), {}
+      function Model:init() self.body = failing() end
+      function Model:forward(x, given)
+        local y = self.body(x, given)
+        if o.fails then error("boom", 0) end
+        return y
+      end
+      local model, x = Model():eval(), heed.randn(1, 4, 8)
+      local wanted = heed.no_grad(model, x)
+      heed.no_grad(function()
+        local cache = new()
+        local function call(t) return model(t, {cache = cache}) end
+        o.fails = true
+        assert.error_matches(function() call(x) end, "boom")
+        o.fails = false
+        assert.error_matches(function() call(x) end, "of a call that failed.*make a new nn.Cache")
+        cache = new()
+        near(call(x:narrow(2, 1, 2)), wanted:narrow(2, 1, 2))
+        o.fails = true
+        assert.error_matches(function() call(x:narrow(2, 3, 1)) end, "boom")
+        o.fails = false
+        for _ = 1, 2 do
+          assert.error_matches(function() call(x:narrow(2, 3, 1)) end,
+                               "failed behind its last layer, and 1 token.*truncate")
+        end
+        assert.equal(3, cache:length())
+        cache:truncate(2)
+        near(call(x:narrow(2, 3, 2)), wanted:narrow(2, 3, 2))
+      end)
+    end)
+
+    it("is noticed by one that " .. name .. " where a function failed in a pass", function()
+      local layer, x = nn.MultiHeadAttention(8, 4):eval(), heed.randn(1, 3, 8)
+      heed.no_grad(function()
+        local cache, fails = new(), false
+        local function twice(t, o)
+          local y = layer(layer(t, o), o)
+          if fails then error("boom", 0) end
+          return y
+        end
+        local wanted = twice(x, {causal = true})
+        local function call(t) return cache:pass(twice, t, {causal = true, cache = cache}) end
+        call(x:narrow(2, 1, 2))
+        fails = true
+        assert.error_matches(function() call(x:narrow(2, 3, 1)) end, "boom")
+        fails = false
+        assert.error_matches(function() call(x:narrow(2, 3, 1)) end, "failed behind its last")
+        cache:truncate(2)
+        near(call(x:narrow(2, 3, 1)), wanted:narrow(2, 3, 1))
+      end)
+    end)
+
     it("counts nothing where one that " .. name .. " was refused", function()
       local model, x = failing(), heed.randn(1, 3, 8)
       heed.no_grad(function()

@@ -54,6 +54,37 @@ describe("attention's options", function()
     assert.is_true(z(x, {mask = heed.mask.causal()}):equal(z(x, {causal = true})))
   end)
 
+  it("of a call reach it under its names for them", function()
+    local function noted(attention)
+      local got = {}
+      function attention:forward(x, ...)
+        local o = select("#", ...) == 1 and ... or select(2, ...)
+        for name, value in pairs(o) do got[name] = value end
+        return x, "weights"
+      end
+      return got
+    end
+    local cache, given = nn.Cache(), {}
+    local own = {"bias", "causal", "keys", "lengths", "mask", "offset", "positions"}
+    local both = {"cache", "fused", "scale", "softcap", "weights"}
+    local of_context = {"bias", "keys", "lengths", "mask"}
+    local self_wanted, context_wanted = {}, {}
+    for _, name in ipairs(own) do given[name] = "own " .. name end
+    for _, name in ipairs(both) do given[name] = name end
+    for _, name in ipairs(of_context) do given["context_" .. name] = "context " .. name end
+    given.cache, given.weights = cache, true
+    for _, name in ipairs(own) do self_wanted[name] = "own " .. name end
+    for _, name in ipairs(of_context) do context_wanted[name] = "context " .. name end
+    for _, name in ipairs(both) do
+      self_wanted[name], context_wanted[name] = given[name], given[name]
+    end
+    local layer, x = nn.DecoderLayer(8, 2), heed.randn(1, 2, 8)
+    local to_self, to_context = noted(layer.attend), noted(layer.cross)
+    layer(x, x, given)
+    assert.same(self_wanted, to_self)
+    assert.same(context_wanted, to_context)
+  end)
+
   it("of a call likewise", function()
     local m = nn.DecoderLayer(8, 2)
     local x, context = heed.randn(2, 3, 8), heed.randn(2, 4, 8)

@@ -2695,11 +2695,17 @@ function heed.core.frames(call, path) end
 ---@return boolean
 function heed.core.fits(value, classes, ...) end
 
----Without a number: stamps the calls of modules that run with the numbers of their passes, and
----returns a number that those to come will exceed. With one: the number of the outermost call of a
----module that began after it, nil without such a call.
+---What a module's call gives. A call that `pass` stamped comes to its end with it.
+---@param ... any
+---@return any ...
+function heed.core.ended(...) end
+
+---Without a number: stamps the calls of modules that run, and returns a number that the stamps of
+---those to come will exceed. With one: the stamp of the outermost call of a module that began after
+---it, nil without such a call. A stamp is {number, ended = false}; ended is true once the call came
+---to its end without an error.
 ---@param since? integer
----@return integer? number
+---@return integer|{[1]: integer, ended: boolean}|nil
 function heed.core.pass(since) end
 
 ---Says what a refusal of one of an operation's options tells: the options that it has, and what to

@@ -186,34 +186,63 @@ static int l_frames (lua_State *L) {
 }
 
 
+static void push_stamp (lua_State *L, int64_t number) {
+  lua_createtable(L, 1, 1);
+  lua_pushinteger(L, (lua_Integer)number);
+  lua_rawseti(L, -2, 1);
+  lua_pushboolean(L, false);
+  lua_setfield(L, -2, "ended");
+}
+
+
 /*
-** pass(): stamps the calls of modules that run with a number, which is returned. pass(since): the
-** number of the outermost of those that began after it; nil without one. A call keeps its number in
-** its second local, which modules have for that, so that calls that nobody asks about cost nothing.
+** pass(): stamps the calls of modules that run, and returns a number. pass(since): the stamp of the
+** outermost of those that began after that number; nil without one. A stamp is a table {number,
+** ended = whether the call came to its end without an error}. A call keeps it in its second local,
+** which modules have for that, so that calls that nobody asks about cost little.
 */
 static int l_pass (lua_State *L) {
   binding *b = enter(L);
   lua_Debug ar;
-  lua_Integer since = luaL_optinteger(L, 1, LUA_MAXINTEGER), outermost = 0;
+  lua_Integer since = luaL_optinteger(L, 1, LUA_MAXINTEGER);
   lua_settop(L, 0);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
+  lua_pushnil(L);
   for (int level = 1; level < DEEPEST && lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "f", &ar);
-    if (lua_rawequal(L, 2, 1) && lua_getlocal(L, &ar, 2) != NULL) {
-      if (!lua_isinteger(L, 3)) {
-        lua_pushinteger(L, (lua_Integer)++b->clock);
+    if (lua_rawequal(L, 3, 1) && lua_getlocal(L, &ar, 2) != NULL) {
+      if (!lua_istable(L, 4)) {
+        push_stamp(L, ++b->clock);
+        lua_pushvalue(L, -1);
         lua_setlocal(L, &ar, 2);
-        lua_getlocal(L, &ar, 2);
-        lua_replace(L, 3);
+        lua_replace(L, 4);
+        b->stamped = true;
       }
-      if (lua_tointeger(L, 3) > since) outermost = lua_tointeger(L, 3);
+      lua_rawgeti(L, 4, 1);
+      if (lua_tointeger(L, 5) > since) {
+        lua_pushvalue(L, 4);
+        lua_replace(L, 2);
+      }
     }
-    lua_settop(L, 1);
+    lua_settop(L, 2);
   }
   if (since == LUA_MAXINTEGER) lua_pushinteger(L, (lua_Integer)++b->clock);
-  else if (outermost > 0) lua_pushinteger(L, outermost);
-  else lua_pushnil(L);
   return 1;
+}
+
+
+/* ended(...): its arguments, what a module's call gives; the call's stamp says that it ended */
+static int l_ended (lua_State *L) {
+  lua_Debug ar;
+  int n = lua_gettop(L);
+  if (binding_of(L)->stamped && lua_getstack(L, 1, &ar) && lua_getlocal(L, &ar, 2) != NULL) {
+    if (lua_istable(L, -1)) {
+      lua_pushboolean(L, true);
+      lua_setfield(L, -2, "ended");
+    }
+    lua_settop(L, n);
+  }
+  return n;
 }
 
 
@@ -432,7 +461,7 @@ static int l_fits (lua_State *L) {
 
 void open_error (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
-    {"called", l_called}, {"callees", l_callees}, {"frames", l_frames},
+    {"called", l_called}, {"callees", l_callees}, {"ended", l_ended}, {"frames", l_frames},
     {"fits", l_fits}, {"home", l_home}, {"pass", l_pass}, {"raise", l_raise},
     {"refuse_dot", l_refuse_dot}, {NULL, NULL}
   };

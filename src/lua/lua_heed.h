@@ -91,6 +91,7 @@ struct binding {
   const char *called;              /* what messages name, while 'called' runs; else NULL */
   int precision, width, edge;      /* of printing */
   bool open;                       /* the module was made */
+  bool stamped;                    /* calls of modules were stamped: see pass in lua_error.c */
   int watchers;                    /* calls that ask which layer works: lua_profile.c */
   int idle;                        /* frames of layers in slots before this one are open */
   bool sealed, no_files;           /* the host's options; see lua_sealed.c */

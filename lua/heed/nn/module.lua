@@ -33,7 +33,7 @@ local paths = require "heed.nn.path"
 local state = require "heed.files.state"
 local tree = require "heed.nn.tree"
 
-local type = type                      -- calls of layers take it from here
+local type, ended = type, core.ended   -- calls of layers take them from here
 local is_module, hooks_of, made = field_names.is_module, hooks.of, hooks.made
 
 ---@class heed.Module
@@ -156,16 +156,16 @@ end
 
 
 function Module:__call(...)
-  -- So that Lua makes no tail call: errors find this frame, and core.pass writes its number there.
+  -- So that Lua makes no tail call: errors find this frame, and core.pass writes its stamp there.
   local _ <close> = nil
   local first = ...
   if type(first) == "table" and is_module(first) then refuse_colon(self, first) end
   local list = hooks_of[self]
   if list ~= false then
     if list == nil then field_names.refuse_self(self, "__call") end
-    return list.call(self, list, ...)
+    return ended(list.call(self, list, ...))
   end
-  return self:forward(...)
+  return ended(self:forward(...))
 end
 
 

@@ -234,14 +234,21 @@ end
 
 -- For models --------------------------------------------------------------
 
+local function finish(pass, ...)
+  pass.ended = true
+  return ...
+end
+
+
 ---Calls `f(...)` as one pass, in which a layer may be used several times: a plain function, or a
 ---module that is called in a loop of a module's own. Calls of modules are passes by themselves.
 ---@param f fun(...): ...
 ---@return any ... what f returns
 function Cache:pass(f, ...)
   options.callable("pass", "f", f)
-  local on, back = {fields = {self, "inside", {}}}, {fields = {self, "inside", self.inside}}
-  return core.commit_during("pass", on, back, f, ...)
+  local pass = {ended = false}
+  local on, back = {fields = {self, "inside", pass}}, {fields = {self, "inside", self.inside}}
+  return finish(pass, core.commit_during("pass", on, back, f, ...))
 end
 
 

@@ -12,7 +12,7 @@ local fail = heed.fail
 ---@field T integer how many tokens it adds
 ---@field first boolean whether uses of layers still come in
 ---@field done integer how many uses are done
----@field pass any the pass that it began in
+---@field pass {ended: boolean}|false|nil the pass that it began in
 
 ---@class heed.cache.use
 ---@field layer heed.Module
@@ -34,8 +34,8 @@ end
 
 -- Passes and uses -----------------------------------------------------------------
 
--- The pass that runs: the call of `cache:pass`, or else the outermost call of a module that began
--- after the cache was made; nil outside both.
+-- The pass that runs, {ended = whether it came to its end}: the call of `cache:pass`, or else the
+-- outermost call of a module that began after the cache was made; nil outside both.
 local function pass_of(cache)
   return cache.inside or core.pass(cache.born)
 end
@@ -99,6 +99,18 @@ local function check_finished(cache)
 end
 
 
+-- Refuses a step behind one whose call failed, or goes on still, where all uses have done it: tokens
+-- that are tried again would be there twice.
+local function check_ended(cache)
+  local step = cache.step
+  local pass = step.pass
+  if not pass or pass.ended or pass == cache.last_pass then return end
+  fail(step.first and "%s: it holds the keys of a call that failed; make a new nn.Cache()"
+       or "%s: the last call failed behind its last layer, and %d tokens of it are there; "
+          .. "cache:truncate(cache:length() - %d) forgets them", SELF, step.T, step.T)
+end
+
+
 ---Whether the cache holds the columns of whole steps; a step with a missing layer is refused.
 ---@param cache heed.Cache
 ---@param store table the store of the cache
@@ -126,6 +138,7 @@ function steps.joined(cache, use)
     return false
   elseif slot and slot.step == step then
     check_finished(cache)
+    check_ended(cache)
     return false
   end
   return true
