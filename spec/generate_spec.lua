@@ -533,13 +533,13 @@ describe("heed.generate", function()
   end)
 
   it("reads lists whole, or refuses them", function()
-    assert.matches("an entry expected at position 2 of the prompt, which has one at 3, got nil",
+    assert.matches("an entry expected at position 2, since there is one at 3, got nil",
                    said({1, nil, 3}))
-    assert.matches("an entry expected at position 1 of prompt 2, which has one at 2, got nil",
+    assert.matches("prompt 2: an entry expected at position 1, since there is one at 2, got nil",
                    said({{1}, {nil, 3}}))
     assert.matches("generate: the prompt: a list expected, got one with the string 'x'",
                    said({1, x = 2}))
-    assert.matches("as option stop, got nil at position 2", said({1}, {stop = {5, nil, 3}}))
+    assert.matches("option stop: an entry expected at position 2", said({1}, {stop = {5, nil, 3}}))
     assert.matches("option stop: a list expected, got one with", said({1}, {stop = {5, x = 3}}))
     assert.matches("option lengths: a list expected", said({1}, {lengths = {1, x = 3}}))
     local cross, context = decoder(true), heed.ones(1, 3, 8)

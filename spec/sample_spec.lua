@@ -149,6 +149,8 @@ describe("heed.sample", function()
                    said{repetition_penalty = 2, history = {{5}, {1}}})
     assert.matches("ids expected, got 1.5 at position %(2, 1%)",
                    said{repetition_penalty = 2, history = {{1}, {1.5}}})
+    assert.matches("ids from 1 to 4 expected, got 5", said{history = {{1}, {5}}})
+    assert.matches("for each of 2 rows expected, got 1", said{history = {{1}}})
     assert.matches("sample: logits with a largest number expected, got nan as that of row 2",
                    said({}, heed.tensor{{1.0, 2}, {1, 0 / 0}}))
     assert.matches("a float tensor", said({}, heed.tensor{1, 2}))
@@ -177,9 +179,9 @@ describe("option history of heed.sample", function()
   end)
 
   it("is read whole, or refused, whatever metamethods it has", function()
-    assert.matches("sample: option history: an entry expected at position 2, got nil",
+    assert.matches("sample: option history: an entry expected at position 2, since",
                    said({{1, nil, 3}, {2}}))
-    assert.matches("sample: option history: an entry expected at position 1, got nil",
+    assert.matches("sample: option history: an entry expected at position 1, since",
                    said({nil, {2}}))
     assert.matches("sample: option history: a list expected, got one with", said({{1, x = 3}, {2}}))
     local class = {

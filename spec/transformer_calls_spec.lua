@@ -244,6 +244,9 @@ describe("wrong calls", function()
        "nn.DecoderLayer: option context_dim: there is no context with cross = false"},
       {nn.Decoder, {8, 2, 1, {layers = 2}}, "nn.Decoder: unknown option 'layers'"},
       {nn.Transformer, {8, 2, {layers = {1, 2, 3}}}, "{encoder's, decoder's} expected, got 3"},
+      {nn.Transformer, {8, 2, {layers = {1, 2, x = 3}}},
+       "option layers: a list expected, got one with the string 'x'"},
+      {nn.Transformer, {8, 2, {layers = {1, nil, 2}}}, "option layers: an entry expected at"},
       {nn.Transformer, {8, 2, {cross = false}}, "nn.Transformer: unknown option 'cross'"},
     } do
       assert.matches("transformer_calls_spec.lua.*" .. case[3],

@@ -158,6 +158,8 @@ describe("words of a model", function()
     end})
     assert.equal("stop", about.reason)
     assert.equal(3, #about.ids)
+    local callable = setmetatable({}, {__call = function(_, ids) return #ids == 2 end})
+    assert.equal(2, #select(2, plain:generate("x", {stop = callable})).ids)
   end)
 
 
@@ -252,6 +254,13 @@ describe("words of a model", function()
       [{lookup = 2, cache = nn.Cache{window = 8}}] = "takes back",
     } do
       assert.matches(wanted, message(plain.generate, plain, "x", given), 1, true)
+    end
+    for _, holed in ipairs{{5, nil, 6}, {{5}, nil, {6}}, {{5}, {6, nil, 7}}, {"x", nil, "y"}} do
+      assert.matches("generate: .*position 2", message(plain.generate, plain, holed))
+    end
+    for _, name in ipairs{"stop", "ends"} do
+      assert.matches("option " .. name .. ": an entry expected at position 2, since", message(
+        plain.generate, plain, "x", {[name] = {"a", nil, "b"}}))
     end
     assert.matches("one prompt expected with option lookup, got 2",
                    message(plain.generate, plain, {"x", "y"}, {lookup = 2}), 1, true)

@@ -100,24 +100,16 @@ local function asks_for_draws(o)
 end
 
 
--- Whether a value is a function, or a table that can be called like one.
-local function is_called(value)
-  local class = type(value) == "table" and getmetatable(value)
-  return type(value) == "function" or type(class) == "table" and class.__call ~= nil
-end
-
-
 -- Makes a function that tells whether the ids so far are complete; returns also how many ids end
 -- a sequence. A function of the caller's gets a list of its own.
 local function stop_of(stop)
-  if is_called(stop) then
+  if options.is_callable(stop) then
     return function(ids, row) return stop(options.copied(ids), row) end, 1
   end
   local list = type(stop) == "table" and stop or {stop}
-  local ends, last = {}, options.last(list)
-  options.check_list("generate: option stop", list)
-  for i = 1, last do
-    local id = rawget(list, i)
+  local ends = {}
+  list = options.whole("generate: option stop", list)
+  for i, id in ipairs(list) do
     local whole = type(id) == "number" and math.tointeger(id)
     if not whole or whole < 1 then
       fail("generate: an id, a list of ids or a function expected as option stop, got %s%s",
@@ -125,7 +117,7 @@ local function stop_of(stop)
     end
     ends[whole] = true
   end
-  return function(ids) return ends[ids[#ids]] end, last
+  return function(ids) return ends[ids[#ids]] end, #list
 end
 
 

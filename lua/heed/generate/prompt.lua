@@ -34,16 +34,6 @@ local function refuse(prompt)
 end
 
 
--- A table of a list's entries, all of which it reads: none may lie behind a hole.
-local function whole(what, list)
-  local own, last = options.copied(list), options.last(list)
-  options.check_list("generate: " .. what, list)
-  if #own == last then return own end
-  fail("generate: an entry expected at position %d of %s, which has one at %d, got nil", #own + 1,
-       what, last)
-end
-
-
 -- Converts a prompt to nested lists; returns also the device of its first tensor.
 local function as_lists(prompt)
   if heed.is_tensor(prompt) then
@@ -52,10 +42,10 @@ local function as_lists(prompt)
   elseif type(prompt) ~= "table" then
     refuse(prompt)
   end
-  local lists, device = whole("the prompt", prompt), nil
+  local lists, device = options.whole("generate: the prompt", prompt), nil
   for i, entry in ipairs(lists) do
     if type(entry) == "table" then
-      lists[i] = whole(("prompt %d"):format(i), entry)
+      lists[i] = options.whole(("generate: prompt %d"):format(i), entry)
     elseif heed.is_tensor(entry) then
       lists[i], device = entry:totable(), device or entry.device
     end

@@ -53,23 +53,29 @@ end
 
 -- Each function below maps logits (R, V) to logits; an id with -inf cannot be drawn.
 
+local HISTORY <const> = "sample: option history"
+
+local function check_ids(history, V)
+  for r, ids in ipairs(history) do
+    for i, id in ipairs(ids) do
+      if type(id) ~= "number" or not math.tointeger(id) then
+        fail(HISTORY .. ": ids expected, got %s at position (%d, %d)", kind(id), r, i)
+      elseif id < 1 or id > V then
+        fail(HISTORY .. ": ids from 1 to %d expected, got %d", V, id)
+      end
+    end
+  end
+end
+
+
 -- Bools (R, V): whether the history of a row holds an id.
 local function seen(logits, history)
   local R, V = logits:size()
   local marks = heed.zeros(R, V, {device = logits.device})
+  check_ids(history, V)
   for r = 1, R do
-    for i, id in ipairs(history[r]) do
-      if type(id) ~= "number" or not math.tointeger(id) then
-        fail("sample: option history: ids expected, got %s at position (%d, %d)", kind(id), r, i)
-      end
-    end
     if #history[r] > 0 then
-      local ids = heed.tensor(history[r], {dtype = "int64", device = logits.device})
-      if ids:min():item() < 1 or ids:max():item() > V then
-        fail("sample: option history: ids from 1 to %d expected, got %d", V,
-             ids:min():item() < 1 and ids:min():item() or ids:max():item())
-      end
-      marks[r][ids] = 1.0
+      marks[r][heed.tensor(history[r], {dtype = "int64", device = logits.device})] = 1.0
     end
   end
   return marks:gt(0)
@@ -186,17 +192,8 @@ local function check_logits(logits)
 end
 
 
--- A table of a list's entries, none of which may lie behind a hole.
-local function whole(list)
-  options.check_list("sample: option history", list)
-  local own = options.copied(list)
-  if #own == options.last(list) then return own end
-  fail("sample: option history: an entry expected at position %d, got nil", #own + 1)
-end
-
-
--- Converts the history to a list for each of R rows.
-local function rows_of(history, R)
+-- Converts the history to a list for each of R rows, of ids from 1 to V.
+local function rows_of(history, R, V)
   if heed.is_tensor(history) and history.dtype == "int64" and history:dim() > 0 then
     history = history:reshape(-1, history:size(-1)):totable()
   end
@@ -204,18 +201,19 @@ local function rows_of(history, R)
     fail("sample: ids of each row expected as option history, for repetition_penalty, got %s",
          kind(history))
   end
-  local rows = whole(history)
+  local rows = options.whole(HISTORY, history)
   if R == 1 and (type(rows[1]) == "number" or #rows == 0) then rows = {rows} end
   if #rows ~= R then
-    fail("sample: option history: ids for each of %d rows expected, got %d", R, #rows)
+    fail(HISTORY .. ": ids for each of %d rows expected, got %d", R, #rows)
   end
   for r, ids in ipairs(rows) do
     rows[r] = heed.is_tensor(ids) and ids:totable() or ids
     if type(rows[r]) ~= "table" then
-      fail("sample: option history: a list of ids expected for row %d, got %s", r, kind(ids))
+      fail(HISTORY .. ": a list of ids expected for row %d, got %s", r, kind(ids))
     end
-    rows[r] = whole(rows[r])
+    rows[r] = options.whole(HISTORY, rows[r])
   end
+  check_ids(rows, V)
   return rows
 end
 
@@ -248,7 +246,9 @@ function sampling.sample(logits, given, ...)
   check_logits(logits)
   local shape = {logits:size()}
   local rows = logits:detach():reshape(-1, shape[#shape])
-  if o.repetition_penalty then o.history = rows_of(o.history, #rows) end
+  if o.repetition_penalty or o.history ~= nil then
+    o.history = rows_of(o.history, #rows, rows:size(2))
+  end
   local ids, probabilities = rng.own("sample", o.seed):run(sampling.draw, rows, o)
   ids = ids:reshape({table.unpack(shape, 1, #shape - 1)})
   return ids, o.probabilities and probabilities:reshape(shape) or nil

@@ -333,6 +333,19 @@ function options.check_list(who, list)
 end
 
 
+---A table of all entries of a list of the caller's; refuses other keys, and an entry behind a hole.
+---@param who string whose list it is, too: "generate: the prompt"
+---@param list table
+---@return any[]
+function options.whole(who, list)
+  options.check_list(who, list)
+  local own, last = options.copied(list), options.last(list)
+  if #own == last then return own end
+  heed.fail("%s: an entry expected at position %d, since there is one at %d, got nil", who,
+            #own + 1, last)
+end
+
+
 ---Checks a size or a count; a float without a fraction is one.
 ---@param who string
 ---@param what string
@@ -382,14 +395,22 @@ function options.text(who, what, value)
 end
 
 
----Checks that a value can be called: a function, or a table such as a module.
+---Whether a value can be called: a function, or a table such as a module.
+---@param value any
+---@return boolean
+function options.is_callable(value)
+  local class = getmetatable(value)
+  return type(value) == "function" or type(class) == "table" and rawget(class, "__call") ~= nil
+end
+
+
+---Refuses a value that cannot be called.
 ---@param who string
 ---@param what string
 ---@param value any
 ---@return function
 function options.callable(who, what, value)
-  local class = getmetatable(value)
-  if type(value) == "function" or type(class) == "table" and class.__call then return value end
+  if options.is_callable(value) then return value end
   heed.fail("%s: a function expected as %s, got %s", who, what, options.kind(value))
 end
 

@@ -84,8 +84,7 @@ local function read_one(model, prompt, o, where)
     return {form = form, ids = ids:totable()}
   elseif form == "ids" then
     if heed.is_tensor(prompt) then return {form = form, ids = prompt:totable()} end
-    options.check_list("generate", prompt)
-    return {form = form, ids = options.copied(prompt)}
+    return {form = form, ids = options.whole("generate: the prompt" .. where, prompt)}
   end
   refuse(prompt, where, o.cache)
 end
@@ -95,11 +94,8 @@ end
 local function read_prompts(model, prompt, o)
   local form, list = form_of(prompt), {}
   if form ~= "list" then return {read_one(model, prompt, o, "")}, true end
-  if not heed.is_tensor(prompt) then options.check_list("generate", prompt) end
-  for i = 1, heed.is_tensor(prompt) and #prompt or options.last(prompt) do
-    local each = heed.is_tensor(prompt) and prompt[i] or rawget(prompt, i)
-    list[i] = read_one(model, each, o, (" %d"):format(i))
-  end
+  local all = heed.is_tensor(prompt) and prompt or options.whole("generate: the prompt", prompt)
+  for i = 1, #all do list[i] = read_one(model, all[i], o, (" %d"):format(i)) end
   return list, false
 end
 
@@ -109,14 +105,13 @@ end
 -- Texts that end the words, and functions of the caller's.
 local function read_stops(o)
   local list = {}
-  if type(o.stop) == "function" then return list, o.stop end
+  if options.is_callable(o.stop) then return list, o.stop end
   local given = o.stop == nil and {} or type(o.stop) == "table" and o.stop or {o.stop}
   if o.stop == nil and o.own.stop_strings ~= nil then
     given = type(o.own.stop_strings) == "table" and o.own.stop_strings or {o.own.stop_strings}
   end
-  options.check_list("generate", given)
-  for i = 1, options.last(given) do
-    list[i] = rawget(given, i)
+  for i, text in ipairs(options.whole("generate: option stop", given)) do
+    list[i] = text
     if type(list[i]) ~= "string" or list[i] == "" then
       fail("generate: a text, a list of texts or a function expected as option stop, got %s; "
            .. "ids that end a sequence are option ends", kind(list[i]))
@@ -130,10 +125,9 @@ end
 local function read_ends(o)
   if o.ends == nil then return generation.ids(o.own, "eos_token_id") end
   local given = type(o.ends) == "table" and o.ends or o.ends and {o.ends} or {}
-  options.check_list("generate", given)
-  local list = {}
-  for i = 1, options.last(given) do
-    list[i] = options.count("generate", "option ends", rawget(given, i))
+  local list = options.whole("generate: option ends", given)
+  for i, id in ipairs(list) do
+    list[i] = options.count("generate", "option ends", id)
   end
   return list
 end

@@ -241,6 +241,7 @@ local TRANSFORMER = joined(ENCODER, {final_norm = true, layers = any})
 local function layer_counts(layers_of)
   if layers_of == nil then layers_of = 6 end
   if type(layers_of) ~= "table" then layers_of = {layers_of, layers_of} end
+  layers_of = options.whole(SELF .. ": option layers", layers_of)
   if #layers_of ~= 2 then
     heed.fail("%s: option 'layers': a number or {encoder's, decoder's} expected, got %d numbers",
               SELF, #layers_of)
