@@ -277,14 +277,14 @@ describe("a call that failed, with a cache", function()
 
     it("is noticed by one that " .. name .. " where it failed behind its last layer", function()
       heed.manual_seed(7)
-      local Model, o = nn.Module:extend("Model"), {}
-      function Model:init() self.body = failing() end
-      function Model:forward(x, given)
+      local Outer, o = nn.Module:extend("Outer"), {}
+      function Outer:init() self.body = failing() end
+      function Outer:forward(x, given)
         local y = self.body(x, given)
         if o.fails then error("boom", 0) end
         return y
       end
-      local model, x = Model():eval(), heed.randn(1, 4, 8)
+      local model, x = Outer():eval(), heed.randn(1, 4, 8)
       local wanted = heed.no_grad(model, x)
       heed.no_grad(function()
         local cache = new()

@@ -215,26 +215,25 @@ describe("register_hook", function()
   end)
 
   it("stays as long as a gradient that has a graph, each of a list", function()
-    local function graph()
+    local o = {create_graph = true}
+    -- The gradient for a, 2 * 2b, from a list or alone, or that for b; and the other tensor.
+    local function gradient(k)
       local a, b, seen = leaf{3.0}, leaf{5.0}, {}
       local twice = heed.custom{forward = function(_, t) return t * 2 end,
                                 backward = function(_, g) return g * 2 end}
       local c, d = twice(a), twice(b)
       c:register_hook(noted(seen))
       d:register_hook(noted(seen))
-      return a, b, seen, (c * d):sum()
+      local y = (c * d):sum()
+      if k == 3 then return heed.grad(y, a, o), b, seen end
+      return heed.grad(y, {a, b}, o)[k], k == 1 and b or a, seen
     end
-    local o = {create_graph = true}
     for k = 1, 3 do
-      local a, b, seen, y = graph()
-      local list = k < 3 and heed.grad(y, {a, b}, o) or {heed.grad(y, a, o)}
-      local g = list[k == 2 and 2 or 1]               -- 2 * 2b, 2 * 2a
-      for i = #seen, 1, -1 do seen[i] = nil end
-      y, list = nil, nil
+      local g, other, seen = gradient(k)
       for _ = 1, 3 do collectgarbage() end
-      local one = {heed.grad(g, k == 2 and a or b)}
-      assert.same({4}, one[1]:totable())
-      assert.equal(1, #seen)
+      local n = #seen
+      assert.same({4}, heed.grad(g, other):totable())
+      assert.equal(n + 1, #seen)
     end
   end)
 end)

@@ -70,25 +70,35 @@ end)
 describe("YaRN", function()
   -- Angles of position 1, from which the formula of B. Peng et al. (2023), as HF writes it, is seen.
   it("turns pairs by its formula, where columns end before the ramp does", function()
-    local pairs_of, base, length, factor = 4, 100, 32768, 4
+    local half, base, length, factor = 4, 100, 32768, 4
     local function turned(times)
-      return pairs_of * math.log(length / (times * 2 * math.pi)) / math.log(base)
+      return half * math.log(length / (times * 2 * math.pi)) / math.log(base)
     end
-    local x = heed.cat({heed.ones(1, pairs_of), heed.zeros(1, pairs_of)}, 2):to "float64"
+    local x = heed.cat({heed.ones(1, half), heed.zeros(1, half)}, 2):to "float64"
     for _, case in ipairs{{300, 1}, {1e9, 1}, {300, 40}, {32, 1}} do
       local fast, slow = table.unpack(case)
       local low = math.max(math.floor(turned(fast)), 0)
-      local high = math.min(math.ceil(turned(slow)), 2 * pairs_of - 1)
+      local high = math.min(math.ceil(turned(slow)), 2 * half - 1)
       local y = rope(x, {offset = 1, base = base, scaling = {
         rope_type = "yarn", factor = factor, beta_fast = fast, beta_slow = slow,
         original_max_position_embeddings = length,
       }})[1]:totable()
-      for i = 0, pairs_of - 1 do
+      for i = 0, half - 1 do
         local ramp = math.min(math.max((i - low) / (high - low), 0), 1)
-        local plain = base ^ (-i / pairs_of)
+        local plain = base ^ (-i / half)
         local wanted = plain * (1 - ramp) + plain / factor * ramp
-        assert.near(wanted, math.atan(y[1 + i + pairs_of], y[1 + i]), 1e-9)
+        assert.near(wanted, math.atan(y[1 + i + half], y[1 + i]), 1e-9)
       end
+    end
+  end)
+
+  it("makes queries and keys longer where it stretches alone", function()
+    local x = heed.ones(1, 8, {dtype = "float64"})
+    for factor, wanted in pairs{[0.5] = 1, [1] = 1, [4] = 0.1 * math.log(4) + 1} do
+      local y = rope(x, {offset = 1, scaling = {
+        rope_type = "yarn", factor = factor, original_max_position_embeddings = 64,
+      }})
+      assert.near(wanted * x:norm():item(), y:norm():item(), 1e-9)
     end
   end)
 end)

@@ -99,8 +99,8 @@ local function check_finished(cache)
 end
 
 
--- Refuses a step behind one whose call failed, or goes on still, where all uses have done it: tokens
--- that are tried again would be there twice.
+-- Refuses a step behind one whose call failed, or goes on still, although all uses have done it:
+-- tokens that are tried again would be there twice.
 local function check_ended(cache)
   local step = cache.step
   local pass = step.pass
