@@ -68,7 +68,7 @@ end)
 
 
 describe("YaRN", function()
-  -- Angles of position 1, from which the formula of B. Peng et al. (2023), as HF writes it, is seen.
+  -- Angles of position 1 show the formula of B. Peng et al. (2023), as HF writes it.
   it("turns pairs by its formula, where columns end before the ramp does", function()
     local half, base, length, factor = 4, 100, 32768, 4
     local function turned(times)
