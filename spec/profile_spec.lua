@@ -343,6 +343,19 @@ describe("heed.profile", function()
     assert.equal(1, seen)
   end)
 
+  if_fused("still sees layers behind what was captured within it", function()
+    local model, x = Model():eval(), heed.ones(2, 4)
+    local first = heed.capture(function(t) return model.first(t) end)
+    local p = heed.no_grad(heed.profile, function()
+      for _ = 1, 3 do first(x) end
+      model(x)
+    end)
+    local found = by_name(p.layers)
+    for _, name in ipairs{"Model", "Model.layers.1", "Model.layers.2.2"} do
+      assert.equal(1, found[name] and found[name].calls, name)
+    end
+  end)
+
   it("refuses a second one, a captured one, a yield and what is no function", function()
     local none = function() end
     assert.matches("profile: another profile runs already",
