@@ -174,6 +174,8 @@ template <class G> INLINE tile first_tile (const attend &a) {
 template <class G> struct line_of_columns {
   tile_line<G::OF_KEYS, !G::OF_KEYS> line;
   int heads;                       /* still to come */
+  __device__ __forceinline__ line_of_columns (const attend &a, const tile &x)
+      : line(x), heads(G::OF_KEYS ? (int)a.shared - 1 : 0) {}
 };
 
 /* Moves x to the next tile of columns: its kind, or NONE behind the last. */
@@ -195,16 +197,24 @@ INLINE unsigned next_columns (line_of_columns<G> &l, const attend_mask &m, tile 
 }
 
 
+/* Clears the sums of x's rows, moves x to the first tile of columns and begins to copy it. */
+template <class S, class G>
+INLINE unsigned begin_columns (line_of_columns<G> &l, sums<G> &sum, const attend &a, tile &x,
+                               unsigned char *memory) {
+  EACH(c, G::WIDTH / 8) EACH(e, 4) sum.first[0][c][e] = sum.second[0][c][e] = 0;
+  const unsigned kind = next_columns<G>(l, a.mask, x);
+  if (kind != TILE_NONE) copy_columns<S, G>(memory, 0, a, x);
+  ptx_commit();
+  return kind;
+}
+
+
 template <class S, class G>
 INLINE void add_all (sums<G> &sum, const attend &a, tile x, unsigned char *memory, bool any) {
-  line_of_columns<G> l = {tile_line<G::OF_KEYS, !G::OF_KEYS>(x),
-                          G::OF_KEYS ? (int)a.shared - 1 : 0};
   const own_numbers own = numbers_of_rows<G>(a, x);
+  line_of_columns<G> l(a, x);
   int copy = 0;
-  EACH(c, G::WIDTH / 8) EACH(e, 4) sum.first[0][c][e] = sum.second[0][c][e] = 0;
-  unsigned kind = next_columns<G>(l, a.mask, x);
-  if (kind != TILE_NONE) copy_columns<S, G>(memory, copy, a, x);
-  ptx_commit();
+  unsigned kind = begin_columns<S>(l, sum, a, x, memory);
 #pragma unroll 1
   while (kind != TILE_NONE) {
     const tile now = x;
@@ -260,13 +270,20 @@ KERNEL __launch_bounds__(G::THREADS, 2) back_tiles (__grid_constant__ const atte
 /* }================================================================== */
 
 
-template <class S, class G> static const char *run_back (cuda *self, attend a) {
+/* Launches a kernel with a block for each tile of rows. */
+template <class G>
+static const char *for_rows (cuda *self, attend a, void (*kernel)(const attend)) {
   const char *why = cuda_find_ids(self, &a.mask, a.B, tiling<G>::keys);
   if (why != NULL) return why;
   const int64_t heads = G::OF_KEYS ? a.H / a.shared : a.H;
   a.tiles = ((G::OF_KEYS ? a.S : a.T) + G::ROWS - 1) / G::ROWS;
   return launch(self, dim3((unsigned)(a.tiles * heads * a.B)), dim3(G::THREADS),
-                (size_t)back_bytes<G>(), back_tiles<S, G>, a);
+                (size_t)back_bytes<G>(), kernel, a);
+}
+
+
+template <class S, class G> static const char *run_back (cuda *self, const attend &a) {
+  return for_rows<G>(self, a, back_tiles<S, G>);
 }
 
 

@@ -138,13 +138,20 @@ INLINE void end_rows (const attend &a, const tile &x, rows_so_far<G> &p, float f
 }
 
 
+/* The tile of queries of a block, with no keys yet. */
+template <class G> INLINE tile queries_of_block (const attend &a) {
+  int n;
+  tile x = tile_of_block(a, a.H, blockIdx.x, &n);
+  x.i = ((int)a.tiles - 1 - n) * G::ROWS;      /* the longest first */
+  return x;
+}
+
+
 /* A block: a tile of queries. */
 template <class S, class G>
 KERNEL __launch_bounds__(G::THREADS, G::BLOCKS) attend_tiles (__grid_constant__ const attend a) {
   SHARED(unsigned char, memory);
-  int n;
-  tile x = tile_of_block(a, a.H, blockIdx.x, &n);
-  x.i = ((int)a.tiles - 1 - n) * G::ROWS;      /* the longest first */
+  const tile x = queries_of_block<G>(a);
   rows_so_far<G> p;
   copy_rows<S, G, G::ROWS>(queries_at<G>(ptx_shared(memory)), a.q, head_at(a.q, x.b, x.h), x.i,
                            (int)a.T, (int)a.D);
@@ -158,13 +165,20 @@ KERNEL __launch_bounds__(G::THREADS, G::BLOCKS) attend_tiles (__grid_constant__ 
 }
 
 
-template <class S, class G> static const char *run_fast (cuda *self, attend a) {
+/* Launches a kernel with a block for each tile of queries. */
+template <class G>
+static const char *for_queries (cuda *self, attend a, int shared, void (*kernel)(const attend)) {
   const char *why = cuda_find_ids(self, &a.mask, a.B, G::STEP);
   if (why != NULL) return why;
   a.tiles = (a.T + G::ROWS - 1) / G::ROWS;
-  const int shared = tiles_bytes<G>() + (G::RICH ? distances_bytes<G>() : 0);
   return launch(self, dim3((unsigned)(a.tiles * a.H * a.B)), dim3(G::THREADS), (size_t)shared,
-                attend_tiles<S, G>, a);
+                kernel, a);
+}
+
+
+template <class S, class G> static const char *run_fast (cuda *self, const attend &a) {
+  const int shared = tiles_bytes<G>() + (G::RICH ? distances_bytes<G>() : 0);
+  return for_queries<G>(self, a, shared, attend_tiles<S, G>);
 }
 
 

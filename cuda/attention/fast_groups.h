@@ -196,9 +196,7 @@ KERNEL __launch_bounds__(G::THREADS, 1) attend_groups (__grid_constant__ const a
 #if HAS_WARPGROUPS
   SHARED(unsigned char, memory);
   const uint32_t shared = ptx_shared(memory);
-  int n;
-  tile x = tile_of_block(a, a.H, blockIdx.x, &n);
-  x.i = ((int)a.tiles - 1 - n) * G::ROWS;      /* the longest first */
+  const tile x = queries_of_block<G>(a);
   rows_so_far<G> p;
   copy_rows<S, G, G::ROWS>(shared, a.q, head_at(a.q, x.b, x.h), x.i, (int)a.T, (int)a.D);
   ptx_commit();
@@ -210,12 +208,8 @@ KERNEL __launch_bounds__(G::THREADS, 1) attend_groups (__grid_constant__ const a
 }
 
 
-template <class S, class G> static const char *run_groups (cuda *self, attend a) {
-  const char *why = cuda_find_ids(self, &a.mask, a.B, G::STEP);
-  if (why != NULL) return why;
-  a.tiles = (a.T + G::ROWS - 1) / G::ROWS;
-  return launch(self, dim3((unsigned)(a.tiles * a.H * a.B)), dim3(G::THREADS),
-                (size_t)(queries_bytes<G>() + 4 * G::TILE), attend_groups<S, G>, a);
+template <class S, class G> static const char *run_groups (cuda *self, const attend &a) {
+  return for_queries<G>(self, a, queries_bytes<G>() + 4 * G::TILE, attend_groups<S, G>);
 }
 
 

@@ -75,14 +75,10 @@ INLINE void add_columns (sums<G> &sum, const shares<G> &p, const shares<G> &ds, 
 
 template <class S, class G, bool ANY>
 INLINE void add_with_groups (sums<G> &sum, const attend &a, tile x, unsigned char *memory) {
-  line_of_columns<G> l = {tile_line<G::OF_KEYS, !G::OF_KEYS>(x),
-                          G::OF_KEYS ? (int)a.shared - 1 : 0};
   const own_numbers own = numbers_of_rows<G>(a, x);
+  line_of_columns<G> l(a, x);
   int copy = 0;
-  EACH(c, G::WIDTH / 8) EACH(e, 4) sum.first[0][c][e] = sum.second[0][c][e] = 0;
-  unsigned kind = next_columns<G>(l, a.mask, x);
-  if (kind != TILE_NONE) copy_columns<S, G>(memory, copy, a, x);
-  ptx_commit();
+  unsigned kind = begin_columns<S>(l, sum, a, x, memory);
 #pragma unroll 1
   while (kind != TILE_NONE) {
     const tile now = x;
@@ -119,20 +115,11 @@ KERNEL __launch_bounds__(G::THREADS, 1) back_with_groups (__grid_constant__ cons
 }
 
 
-template <class S, class G> static const char *run_back_groups (cuda *self, attend a) {
-  const char *why = cuda_find_ids(self, &a.mask, a.B, tiling<G>::keys);
-  if (why != NULL) return why;
-  const int64_t heads = G::OF_KEYS ? a.H / a.shared : a.H;
-  a.tiles = ((G::OF_KEYS ? a.S : a.T) + G::ROWS - 1) / G::ROWS;
-  return launch(self, dim3((unsigned)(a.tiles * heads * a.B)), dim3(G::THREADS),
-                (size_t)back_bytes<G>(), back_with_groups<S, G>, a);
-}
-
-
 template <class S, int WIDTH> static const char *back_groups_of (cuda *self, const attend &a) {
-  const char *why = run_back_groups<S, back_groups<WIDTH, MAKES_DQ>>(self, a);
-  return why != NULL ? why
-                     : run_back_groups<S, back_groups<WIDTH, MAKES_DK | MAKES_DV>>(self, a);
+  typedef back_groups<WIDTH, MAKES_DQ> of_queries;
+  typedef back_groups<WIDTH, MAKES_DK | MAKES_DV> of_keys;
+  const char *why = for_rows<of_queries>(self, a, back_with_groups<S, of_queries>);
+  return why != NULL ? why : for_rows<of_keys>(self, a, back_with_groups<S, of_keys>);
 }
 
 
