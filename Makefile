@@ -511,7 +511,7 @@ check:
 	@.ci/check check-bare $(MAKE) bare
 	@.ci/check check-sealed $(MAKE) sealed
 	@.ci/check check-clang $(if $(CLANG),$(MAKE) clang,--skip "no clang is here")
-	@HEED_SOME=2 .ci/check check-gpu $(MAKE) gpu KIND=emulated-asan
+	@HEED_SOME=3 .ci/check check-gpu $(MAKE) gpu KIND=emulated-asan
 	@.ci/check check-race $(MAKE) emulated-race
 	@for o in $(ORDERS); do .ci/check check-order-$$o $(MAKE) order-$$o; done
 	@.ci/check check-bytes $(MAKE) bytes

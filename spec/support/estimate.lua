@@ -1,4 +1,5 @@
--- How fast attention on tensor cores may be, from machine code: nothing of it was measured.
+-- How fast attention on tensor cores may be, from machine code; cuda/README.md says what was
+-- measured of it.
 --
 -- A multiprocessor has four quarters, each with a warp's fourth of the block. Its units are busy
 -- for so many cycles in a turn of all the block's warps; shared memory moves 128 bytes in a cycle.
