@@ -24,7 +24,8 @@ local ESTIMATES <const> = [[
 ## Estimates
 
 Of bfloat16, and of float32 by three products of TF32 where GPUs take these, without a mask;
-[README.md](README.md) has what was measured. For a *turn* of all warps of a block, cycles that the units of a multiprocessor need, all four of their quarters at once: an instruction takes
+[README.md](README.md) has what was measured. For a *turn* of all warps of a block, cycles that
+the units of a multiprocessor need, all four of their quarters at once: an instruction takes
 an *issue* slot; one of *tensor* cores %s; one of *special* functions 8, of whole numbers 2, of
 floats 1, on 8.0 2; *shared* memory moves 128 bytes in a cycle. *alone* is what a block takes that
 has the multiprocessor for itself: between two barriers as long as its busiest unit, or as one of
