@@ -35,8 +35,10 @@ int main (int n, char **arguments) {
   snprintf(rows, sizeof rows, "cuda.so was built for another version of heed: its table of "
            "operations has %d rows, this one %d", HEED_NOPS + 1, HEED_NOPS);
   check(arguments[0], "rows", rows);
-  check(arguments[0], "interface",
-        "cuda.so was built for another version of heed: its interface differs");
+  static const char *const others[] = {"version", "interface", "work", "device", "kind", "none"};
+  for (int i = 0; i < 6; i++)
+    check(arguments[0], others[i],
+          "cuda.so was built for another version of heed: its interface differs");
   check(arguments[0], "same", "it has no devices");
   if (!failed) puts("plugin: others than the core's are refused");
   return failed;

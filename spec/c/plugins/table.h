@@ -1,6 +1,6 @@
 /*
 ** table.h - a plugin with no devices: what a core looks at before it uses one. The file that
-** includes this says in what it differs from the core: in ROWS, in INTERFACE, or not at all.
+** includes this says in what it differs from the core: in one of the macros below, or in nothing.
 */
 
 #include <stdio.h>
@@ -10,11 +10,23 @@
 #ifndef HEED_INTERFACE
 #define HEED_INTERFACE 0           /* the Makefile's hash */
 #endif
+#ifndef VERSION
+#define VERSION PLUGIN_VERSION
+#endif
 #ifndef ROWS
 #define ROWS HEED_NOPS
 #endif
 #ifndef INTERFACE
 #define INTERFACE HEED_INTERFACE
+#endif
+#ifndef WORK_SIZE
+#define WORK_SIZE sizeof(work)
+#endif
+#ifndef DEVICE_SIZE
+#define DEVICE_SIZE sizeof(device)
+#endif
+#ifndef DEVICES
+#define DEVICES "cuda"
 #endif
 
 static const char *reason (char *text, size_t bytes) {
@@ -25,6 +37,6 @@ static const char *reason (char *text, size_t bytes) {
 HEED_API extern const plugin heed_plugin;
 
 const plugin heed_plugin = {
-  .version = PLUGIN_VERSION, .rows = ROWS, .interface = INTERFACE, .work_size = sizeof(work),
-  .device_size = sizeof(device), .kind = "cuda", .built = "spec", .reason = reason
+  .version = VERSION, .rows = ROWS, .interface = INTERFACE, .work_size = WORK_SIZE,
+  .device_size = DEVICE_SIZE, .kind = DEVICES, .built = "spec", .reason = reason
 };
