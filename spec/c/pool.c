@@ -4,6 +4,7 @@
 ** threads take part in a long job.
 */
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -121,6 +122,29 @@ static void in_a_child (pool *p) {
 }
 
 
+/* A piece of a job asks for other numbers of threads than the job has. */
+static void resize (void *arg, int64_t from, int64_t to) {
+  job *j = arg;
+  for (int i = 1; i <= 9; i++)
+    if (pool_resize(j->threads, i)) __atomic_store_n(&j->uneven, true, __ATOMIC_RELAXED);
+  count(arg, from, to);
+}
+
+
+static void bad_numbers (pool *p) {
+  static const int numbers[] = {0, -1, INT_MIN, 100000, INT_MAX};
+  const int threads = pool_threads(p);
+  int times[100] = {0};
+  job j = {.threads = p, .n = 100, .grain = 1, .times = times};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    check(!pool_resize(p, numbers[i]) && pool_threads(p) == threads, "bad numbers of threads",
+          numbers[i], 1);
+  if (threads == 1) return;                    /* a caller alone leaves the pool as it is */
+  pool_run(p, 100, 1, resize, &j);
+  check(!j.uneven && pool_threads(p) == threads, "numbers of threads within a job", threads, 1);
+}
+
+
 int main (void) {
   static interruption none;
   for (int threads = 1; threads <= 9; threads += 2) {
@@ -132,6 +156,7 @@ int main (void) {
     }
     all_take_part(p, threads, "threads that take part");
     in_a_child(p);
+    bad_numbers(p);
     check(pool_resize(p, 2), "another number of threads", 2, 1);
     all_take_part(p, 2, "threads of two that take part");
     all_sizes(p, "jobs of two");

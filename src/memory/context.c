@@ -9,8 +9,6 @@
 #include "memory/context.h"
 #include "memory/packed.h"
 
-#define MOST_THREADS 256
-
 
 /*
 ** {==================================================================

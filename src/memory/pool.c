@@ -20,7 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_THREADS 256
 #define STACK ((size_t)1 << 20)
 #define SPIN_NANOSECONDS 200000    /* serial work between jobs of a model takes 10 to 100 us */
 #define GREEDY_NANOSECONDS 20000   /* of them; then others that want the core have it */

@@ -9,6 +9,8 @@
 
 #pragma GCC visibility push(hidden)
 
+#define MOST_THREADS 256
+
 typedef struct pool pool;
 struct interruption;
 typedef void (*pool_piece) (void *arg, int64_t from, int64_t to);
