@@ -134,6 +134,16 @@ describe("chat templates", function()
     } do
       assert.matches(wanted, message(rendered, template), 1, true)
     end
+    for _, template in ipairs{
+      "{% if 1 x %}{% endif %}", "{% if 1 %}{% elif 1 x %}{% endif %}",
+      "{% if 1 %}{% else x %}{% endif %}", "{% if 1 %}{% endif x %}",
+      "{% for a in [1] x %}{% endfor %}", "{% for a in [1] %}{% else x %}{% endfor %}",
+      "{% for a in [1] %}{% endfor x %}", "{% set a = 1 x %}", "{% set a %}{% endset x %}",
+      "{% macro f() x %}{% endmacro %}", "{% macro f() %}{% endmacro x y %}",
+      "{% generation x %}{% endgeneration %}", "{{ 1 x }}",
+    } do
+      assert.matches("the end of the tag expected, got 'x'", message(rendered, template), 1, true)
+    end
   end)
 
 

@@ -133,6 +133,8 @@ describe("a PNG", function()
       {png(1, 0, 8, 0, "\0"), "1 x 0 pixels do not fit into"},
       {png(0xffffffff, 0xffffffff, 16, 6, "\0"), "4294967295 x 4294967295 pixels do not fit into"},
       {png(100000, 1, 8, 0, "\0"), "100000 x 1 pixels do not fit into 12 bytes"},
+      {png(12384, 1, 8, 0, "\0"), "12384 x 1 pixels do not fit into 12 bytes"},
+      {png(12383, 1, 8, 0, "\0"), "its pixels are damaged, too few or too many"},
       {png(2, 1, 8, 0, "\0\5"), "its pixels are damaged, too few or too many"},
       {png(2, 1, 8, 0, "\0\5\9\1"), "its pixels are damaged, too few or too many"},
       {png(2, 1, 8, 0, "", "", {stream = "no stream"}), "its pixels are damaged"},

@@ -42,8 +42,9 @@ end
 
 
 -- A model whose words are those of a text, one after the other: it knows where it is by the length.
-local function speaking(text, generation)
+local function speaking(text, generation, tokenizer)
   local m = load(generation)
+  m.tokenizer = tokenizer or m.tokenizer
   local ids = m.tokenizer:encode(text, {special = false})
   local asked = 0
   m:register_forward_hook(function(_, _, logits)
@@ -162,6 +163,26 @@ describe("words of a model", function()
     assert.equal(2, #select(2, plain:generate("x", {stop = callable})).ids)
   end)
 
+
+  it("go on from their prompt, also where a text's first blank is no part of it", function()
+    local place <close> = directories.make("llama3", {})
+    directories.write(place.path .. "/tokenizer.json", [=[{"version":"1.0","added_tokens":[],"normalizer":null,
+      "pre_tokenizer":{"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true},
+      "decoder":{"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true},
+      "post_processor":null,"model":{"type":"Unigram","unk_id":0,"vocab":
+        [["<unk>",0],["▁a",-1],["▁b",-1],["c",-1]]}}]=])
+    local tokenizer = assert(heed.tokenizer.load(place.path))
+    local pieces = {}
+    local text = speaking("b c b", {}, tokenizer):generate("a a", {
+      max = 3, ends = false, cache = false, on_text = function(piece) pieces[#pieces + 1] = piece end,
+    })
+    assert.equal(" b", text:sub(1, 2))
+    assert.equal(text, table.concat(pieces))
+    local beams = speaking("b c b", {}, tokenizer)
+    assert.equal(" b", beams:generate("a a", {
+      max = 1, ends = false, cache = false, beams = 2,
+    }):sub(1, 2))
+  end)
 
   it("stop at texts, exactly, and nothing of these is shown before", function()
     local text = "one two three four, one two five"

@@ -131,6 +131,18 @@ function Config:count(name, otherwise)
 end
 
 
+local function is_number_of(value)
+  return math.type(value) == "integer" and value >= 0 and value <= MOST
+end
+
+---@param name string
+---@param otherwise? integer
+---@return integer 0, too
+function Config:number_of(name, otherwise)
+  return self:checked(name, otherwise, is_number_of, ("a whole number from 0 to %d"):format(MOST))
+end
+
+
 local function is_id(value)
   return math.type(value) == "integer" and value >= 0 and value < MOST
 end

@@ -24,7 +24,7 @@ electra.endings = {
 
 function electra.build(c, tensors)
   local o = bert.read_typed(c)
-  o.width = c:count("embedding_size", o.dim)
+  o.width = c:count("embedding_size", 128)
   for _, name in ipairs{"summary_activation", "summary_last_dropout", "summary_type",
                         "summary_use_proj"} do
     c:get(name)

@@ -9,7 +9,7 @@ local qwen = {names = llama.names}
 
 -- Layers from max_window_layers on slide, if the file says that any do.
 local function windows(c)
-  local first, w = c:count("max_window_layers", 28), c:may_count("sliding_window", 4096)
+  local first, w = c:number_of("max_window_layers", 28), c:may_count("sliding_window", 4096)
   if not c:flag("use_sliding_window", false) then w = nil end
   return llama.windows(c, w, function(i) return i >= first end)
 end
