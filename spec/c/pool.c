@@ -108,15 +108,27 @@ static void all_take_part (pool *p, int threads, const char *what) {
 }
 
 
+/* A child that waits for threads which are not there is ended by the alarm. */
 static void in_a_child (pool *p) {
+  static interruption none;
   int status = 1;
+  pool *unused = pool_open(3, &none);
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
+    meeting m = {.number = INT_MAX, .wanted = 2, .late = true};
+    alarm(20);
     wrong = 0;
     all_sizes(p, "a child");
+    pool_run(unused, 64, 1, meet, &m);
+    check(m.came == 1, "threads that a child has", m.came, 1);
+    check(pool_resize(p, 2) && pool_threads(p) == 2, "another number in a child", 2, 1);
+    all_sizes(p, "a child with another number");
+    pool_close(p);
+    pool_close(unused);
     _exit(wrong > 0);
   }
+  pool_close(unused);
   waitpid(child, &status, 0);
   check(status == 0, "a child's jobs", 0, 0);
 }
