@@ -190,6 +190,17 @@ describe("a tensor of blocks", function()
     assert.matches("a type of values expected, got q4_0", message(heed.zeros, 2, 32, "q4_0"))
   end)
 
+  it("is converted to the same bits on every level", function()
+    for name, row in next, blocks do
+      local w = row.written and heed.quantize(heed.randn(5, 768), name)
+                or assert(heed.load("spec/golden/gguf/" .. name .. ".gguf"))["t.3x256"]
+      local wanted = w:to "float32"
+      on_each_level(function(level)
+        assert.is_true(w:to("float32"):equal(wanted), level .. " " .. name)
+      end)
+    end
+  end)
+
   it("is a weight of products, on every level: exact, and the same in any batch", function()
     on_each_level(function(level)
       for name, row in next, blocks do
