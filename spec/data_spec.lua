@@ -284,6 +284,20 @@ end)
 
 
 describe("data.batches", function()
+  local function why(...) return tostring(select(2, pcall(...))) end
+
+  it("tells how many there are in an epoch, and that it is called", function()
+    local x = heed.arange(5)
+    assert.equal(3, #data.batches(x, {size = 2}))
+    assert.equal(2, #data.batches(x, {size = 2, drop_last = true, epochs = 7}))
+    assert.equal(1, #data.batches(x, {size = 9}))
+    local b = data.batches(x, {size = 2})
+    assert.matches("batches: they are called: for x, y in batches do; got position 1",
+                   why(function() for _ in ipairs(b) do error "a batch" end end))
+    assert.matches("batches: there is no 'statte'; did you mean 'state'",
+                   why(function() return b.statte end))
+  end)
+
   local function numbers(n) return heed.arange(n) end
 
   -- All that came in one loop, one behind the other.

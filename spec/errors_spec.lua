@@ -368,6 +368,8 @@ describe("a file's metadata", function()
       local why = message_of(thing.load_state, thing, thing:state(), {note = "n"})
       assert.is_truthy(why:find(advice, 1, true))
     end
+    assert.is_truthy(message_of(opt.load_state, opt, opt:state(), {}):find(advice, 1, true))
+    m:load_state(m:state(), {})
   end)
 end)
 

@@ -76,6 +76,8 @@ describe("metrics of classes", function()
                      said({1, 2}, {1, 3}, {classes = 2}))
       assert.matches("a tensor or a list expected, got 5", said(5, {1}))
       assert.matches("argument 'ids': ids expected", said({1, 2}, {1.5, 2}))
+      assert.matches("as the predictions have it, got %(2%); floats are logits of 2 classes",
+                     said(heed.tensor{0.3, 0.7}, {1, 2}))
       assert.matches("option classes: 2 expected, which the logits have, got 3",
                      said(heed.ones(1, 2), {1}, {classes = 3}))
       assert.matches("option dim: an axis from 1 to 2", said(heed.ones(1, 2), {1}, {dim = 0}))

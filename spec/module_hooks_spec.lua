@@ -15,6 +15,33 @@ local Two = nn.Module:extend("Two")
 function Two:forward(a, b) return a, b end
 
 
+describe("what a hook returns", function()
+  local function said(...) return tostring(select(2, pcall(...))) end
+
+  it("begins with a first value, or is nothing", function()
+    local layer, x = nn.MultiHeadAttention(8, 2):eval(), heed.randn(1, 3, 8)
+    local y = layer(x)
+    for _, register in ipairs{"register_forward_hook", "register_forward_pre_hook"} do
+      local handle = layer[register](layer, function() return nil, x end)
+      assert.matches(register .. ": the hook returned nil before other values", said(layer, x))
+      handle:remove()
+      handle = layer[register](layer, function() return nil, nil end)
+      assert.is_true(layer(x):equal(y))
+      handle:remove()
+    end
+  end)
+
+  it("is a tensor where a layer adds it to its features", function()
+    for _, name in ipairs{"attend", "mlp"} do
+      local layer, x = nn.EncoderLayer(8, 2), heed.randn(1, 3, 8)
+      layer[name]:register_forward_hook(function() return false end)
+      assert.matches("EncoderLayer: a tensor expected from field '" .. name .. "', got false",
+                     said(layer, x))
+    end
+  end)
+end)
+
+
 describe("a hook before forward", function()
   it("gets the module and its arguments, and replaces the first by what it returns", function()
     local m, seen = Two(), nil
@@ -34,7 +61,7 @@ describe("a hook before forward", function()
     local handle = m:register_forward_pre_hook(function(_, arguments) return arguments[1], 7 end)
     assert.same({1, 7}, {m(1)})
     handle:remove()
-    m:register_forward_pre_hook(function() return nil, 3 end)
+    m:register_forward_pre_hook(function() return nil end)
     m:register_forward_pre_hook(function() end)
     assert.same({1, 2}, {m(1, 2)})
     m:register_forward_pre_hook(function() return false end)

@@ -247,8 +247,11 @@ describe("a bias of its own", function()
 
   it("and a mask of its own are values", function()
     local function why(o) return message(nn.MultiHeadAttention, 8, 2, o) end
-    assert.matches("a value of heed.bias expected as option position_bias, got a tensor",
+    assert.matches("a value of heed.bias, a function or a module expected as option "
+                   .. "position_bias, got a tensor",
                    why{position_bias = heed.zeros(2)})
+    assert.matches("a module expected as option position_bias, got its class; Linear",
+                   why{position_bias = nn.Linear})
     assert.matches("a value of heed.mask expected as option mask, got false", why{mask = false})
     local layer, x = nn.MultiHeadAttention(8, 2, {mask = heed.mask.window(1)}), heed.randn(1, 5, 8)
     local m = heed.ones(5, 5):tril() - heed.ones(5, 5):tril(-2)

@@ -35,6 +35,29 @@ local function unindent(text)
 end
 
 
+describe("what a picture is not", function()
+  local function why(f, ...) return select(2, pcall(f, ...)) end
+
+  it("is said with what to write", function()
+    local p = plot.heat{{1, 2}}
+    assert.matches("picture: there is no 'show'; write print%(picture%)",
+                   why(function() p:show() end))
+    assert.matches("picture: there is no 'sav'; did you mean 'save'", why(function() p:sav() end))
+    assert.is_nil(p.title)
+    assert.matches("heed.plot: there is no 'imshow'; write heed.plot.heat",
+                   why(function() return plot.imshow end))
+    assert.matches("heat: a matrix expected, .*%(2, 2, 2%); heed.plot.grid draws several",
+                   why(plot.heat, heed.ones(2, 2, 2)))
+    assert.matches("grid: matrices or pictures alone expected, got a tensor .* at %[1%] and a "
+                   .. "picture at %[2%]", why(plot.grid, {heed.ones(2, 2), p}))
+    assert.matches("curve: at most 1 labels expected, got 2",
+                   why(plot.curve, {1, 2}, {labels = {"a", "b"}}))
+    assert.matches("no number above 0", tostring(plot.curve({-1, -2}, {log = "y"})))
+    assert.is_nil(tostring(plot.curve({-1, 2}, {log = "y"})):find "no number above 0")
+  end)
+end)
+
+
 describe("a heat map in ASCII", function()
   it("has shades, blanks and a scale", function()
     local p = plot.heat {{0, 1}, {nan, 0.5}}

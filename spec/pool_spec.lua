@@ -218,8 +218,10 @@ describe("nn.Patches", function()
     layer(x):sum():backward()
     assert.equal(2, layer.class_token.grad:mean():item())
     assert.equal(4, #nn.Patches(2, 3, {positions = 4}).position.weight)
-    assert.matches("positions from 0 to 4 expected, since its length is 5",
-                   message(layer, heed.zeros(1, 4, 8)))
+    for _, W in ipairs{8, 2} do
+      assert.matches("images of 4 patches expected, as option positions says, got " .. W,
+                     message(layer, heed.zeros(1, 4, W)))
+    end
   end)
 
   it("has gradients", function()

@@ -78,6 +78,13 @@ describe("data.json_lines", function()
     assert.same({{text = "a", label = 1}, {1, 2}, 3}, values)
   end)
 
+  it("has a value for null, which is told apart", function()
+    local row = data.json_lines(written '{"a": null, "b": [null, 1]}')[1]
+    assert.is_true(data.is_null(row.a) and data.is_null(row.b[1]))
+    for _, value in pairs{false, "null", {}, 0} do assert.is_false(data.is_null(value)) end
+    assert.is_false(data.is_null(nil))
+  end)
+
   it("names the line of what is malformed", function()
     local values, why = data.json_lines(written '{"a": 1}\n{"a": }\n')
     assert.is_nil(values)

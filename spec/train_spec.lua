@@ -181,6 +181,28 @@ describe("training", function()
     refuses("train: a path expected as log, got the string 'a\\x00b'", {log = "a\0b"})
     refuses("train: a path that ends in .safetensors expected as checkpoint, got a.NPY",
             {checkpoint = "a.NPY"})
+    refuses("expected as checkpoint, got a.gguf", {checkpoint = "a.gguf"})
+    refuses("heed writes no .pt file, which is a pickle", {checkpoint = "a.pt"})
+    local place = os.tmpname()
+    os.remove(place)
+    refuses("train: option checkpoint: " .. place .. "/a: there is no folder " .. place .. "/",
+            {checkpoint = place .. "/a"})
+    assert(os.execute("mkdir " .. place))
+    refuses("train: option checkpoint: " .. place .. ": not a regular file", {checkpoint = place})
+    local path = place .. "/a.safetensors"
+    assert.equal(0, heed.train(options{
+      checkpoint = path, model = model, optimizer = optim.SGD(model:parameters()), steps = 0,
+    }).steps)
+    os.remove(path)
+    assert(os.execute("rmdir " .. place))                    -- nothing is left
+  end)
+
+  it("says what others' options are called", function()
+    for name, wanted in pairs{epochs = "data.batches", lr = "optimizer = ", batch_size = "size = n",
+                              max_steps = "write steps = n"} do
+      assert.matches("unknown option '" .. name .. "'.*" .. wanted,
+                     message(heed.train, options{[name] = 3}))
+    end
   end)
 
   it("refuses what it cannot work with", function()
@@ -335,16 +357,16 @@ describe("a checkpoint", function()
       return message(resumable_run, {checkpoint = path, steps = 2, resume = true})
     end
     assert(os.execute(("ln -s '%s' '%s'"):format(path, path)))
-    assert.matches("train: the checkpoint cannot be read: .*: Too many levels of symbolic links",
+    assert.matches("train: .*checkpoint.*: Too many levels of symbolic links",
                    resume())
     os.remove(path)
     assert(os.execute(("mkdir '%s'"):format(path)))
-    assert.matches("train: the checkpoint cannot be read: .*: not a regular file", resume())
+    assert.matches("train: .*checkpoint.*: not a regular file", resume())
     os.remove(path)
     assert(io.open(path, "w")):close()
     assert.matches("train: the checkpoint cannot be read: .*: header too small", resume())
     path = path .. "/below"
-    assert.matches("train: the checkpoint cannot be read: .*: Not a directory", resume())
+    assert.matches("train: .*checkpoint.*: Not a directory", resume())
     path = path:gsub("/below$", "")
   end)
 

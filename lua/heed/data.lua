@@ -18,7 +18,8 @@ local windows = require "heed.data.windows"
 return options.strict("heed.data", {
   accuracy = accuracy, batches = batches, chars = vocabulary.chars,
   confusion_matrix = metrics.confusion_matrix, csv = texts.csv, f1 = metrics.f1,
-  image = image, json_lines = texts.json_lines, lines = texts.lines, mask = mask,
-  perplexity = metrics.perplexity, precision = metrics.precision, recall = metrics.recall,
+  image = image, is_null = texts.is_null, json_lines = texts.json_lines, lines = texts.lines,
+  mask = mask, perplexity = metrics.perplexity, precision = metrics.precision,
+  recall = metrics.recall,
   windows = windows, words = vocabulary.words,
 }, torch_names.data)

@@ -130,9 +130,9 @@ local function help_with_word(given)
   local group, named = group_of(word), entries.by_name(word)
   local found, advice = search.find(entries.all(), entries.known(), word), search.torch(word)
   if #found + #advice == 0 and not group then refuse_word(given) end
-  for _, line in ipairs(advice) do print(("for %s of PyTorch: %s"):format(given, line)) end
   if group then print_group(group) end
   for _, entry in ipairs(group and {} or named) do print_entry(entry) end
+  for _, line in ipairs(advice) do print(("for %s of PyTorch: %s"):format(given, line)) end
   if group or #named > 0 then return print_more(found, group or named) end
   print_found(found)
 end

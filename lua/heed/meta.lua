@@ -2809,7 +2809,8 @@ function heed.core.png_rows(x, bytes, rows, row, step) end
 ---Writes a file atomically: at any time the path has the old file or the new one. The file is
 ---written as `path.heed-tmp` and renamed; what a kill leaves of it, the next call removes.
 ---@param path string a symbolic link stays one: what it names is written
----@param parts (string|heed.Tensor)[] strings, and dense tensors on the CPU
+---@param parts? (string|heed.Tensor)[] strings, and dense tensors on the CPU; without them nothing
+---is written, and the result says whether it could be
 ---@return true? done
 ---@return string? message
 ---@return boolean? busy whether another process writes the same path now

@@ -5,6 +5,7 @@
 --   plot.row{plot.heat(weights, {cells = digits}), plot.curve(losses)}:save "training.png"
 
 local options = require "heed.internal.options"
+local torch_names = require "heed.internal.torch_names"
 
 return options.strict("heed.plot", {
   bars = require "heed.plot.bars",
@@ -14,4 +15,4 @@ return options.strict("heed.plot", {
   hist = require "heed.plot.hist",
   row = require "heed.plot.row",
   scatter = require "heed.plot.scatter",
-})
+}, torch_names.plot)

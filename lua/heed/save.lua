@@ -139,6 +139,22 @@ local function write(path, parts)
 end
 
 
+---Refuses a path to which heed.save could not save tensors as safetensors. One that another process
+---writes to is good.
+---@param who string
+---@param what string an option's name
+---@param path string
+function M.check_path(who, what, path)
+  whole.check_path(who, path, what)
+  check_ending(path)
+  if is_npy(path) or ends_in(path, ".gguf") then
+    heed.fail("%s: a path that ends in .safetensors expected as %s, got %s", who, what, path)
+  end
+  local good, why, busy = core.write_file(path)
+  if not good and not busy then heed.fail("%s: option %s: %s", who, what, why) end
+end
+
+
 ---Saves tensors by name as safetensors, as GGUF if the path ends in `.gguf`, or one tensor if it
 ---ends in `.npy`. Metadata of GGUF are numbers, booleans, strings and lists; `types` names those of
 ---GGUF, such as `"uint32"` or `"string[]"`, by keys, as `heed.load` gives them. Others follow from

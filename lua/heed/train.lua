@@ -24,6 +24,7 @@ local plateau = require "heed.optim.plateau"
 local Progress = require "heed.train.progress"
 local rng = require "heed.internal.rng"
 local save = require "heed.save"
+local torch_names = require "heed.internal.torch_names"
 local Scaler = require "heed.optim.scaler"
 local state = require "heed.files.state"
 local Validation = require "heed.train.validation"
@@ -53,19 +54,9 @@ local function check_print(print)
 end
 
 
--- Refuses before the first step a path that heed.save would refuse after many.
-local function check_path(name, path, ending)
-  if path == nil then return end
-  whole.check_path("train", path, name)
-  if ending and path:sub(-#ending):lower() == ending then
-    fail("train: a path that ends in .safetensors expected as %s, got %s", name, path)
-  end
-end
-
-
 local function check_files(o)
-  check_path("checkpoint", o.checkpoint, ".npy")
-  check_path("log", o.log)
+  if o.checkpoint ~= nil then save.check_path("train", "checkpoint", o.checkpoint) end
+  if o.log ~= nil then whole.check_path("train", o.log, "log") end
   if o.log ~= nil and o.log == o.checkpoint then
     fail("train: log and checkpoint are one file, %s", o.log)
   end
@@ -113,7 +104,7 @@ local function check(given)
   if type(given) ~= "table" then
     fail("train: a table of options expected, got %s", options.kind(given))
   end
-  local o = options.read("train", given, KNOWN)
+  local o = options.read("train", given, KNOWN, torch_names.train)
   for _, name in ipairs{"model", "loss", "batches"} do options.callable("train", name, o[name]) end
   for _, name in ipairs{"schedule", "on_step"} do
     if o[name] ~= nil then options.callable("train", name, o[name]) end
@@ -556,7 +547,8 @@ end
 ---steps they were
 ---@field best? {step: integer, loss: number, path: string?} the best one, and where its weights are
 
----Trains a model. A validation runs in eval mode, without gradients.
+---Trains a model, in the mode that it has: `model:eval()` ends dropout behind it. A validation runs
+---in eval mode, without gradients.
 ---@param given heed.train.options
 ---@return heed.train.run run
 local function train(given, ...)

@@ -114,7 +114,7 @@ return {
    "accuracy: argument 'logits': a float tensor with classes expected, got 5"},
   {heed.accuracy, {ids, ids},
    "accuracy: argument 'logits': a float tensor with classes expected, got a tensor of " ..
-   "shape (3) and type int64"},
+   "shape (3) and type int64; of predicted ids, p:eq(ids):float():mean()"},
   {heed.accuracy, {x, 5}, "accuracy: argument 'ids': an int64 tensor expected, got 5"},
   {heed.accuracy, {x, x},
    "accuracy: argument 'ids': an int64 tensor expected, got a tensor of shape (3, 4) and " ..

@@ -228,13 +228,15 @@ static int not_made (lua_State *L, const char *path, const char *folder) {
 }
 
 
-/* write_file(path, parts): strings and dense tensors on the CPU, one after the other; through a
-   symbolic link, and never in the place of a pipe, a device or a folder. After a message: does
-   another process write it? To wait for long is Lua's part, where it can be stopped. */
+/* write_file(path[, parts]): strings and dense tensors on the CPU, one after the other; through a
+   symbolic link, and never in the place of a pipe, a device or a folder. Without parts nothing is
+   written: could it be? After a message: does another process write it? To wait for long is Lua's
+   part, where it can be stopped. */
 int l_write_file (lua_State *L) {
   struct stat old;
   enter(L);
-  check_parts(L);
+  bool writes = !lua_isnoneornil(L, 2);
+  if (writes) check_parts(L);
   const char *given = check_file_path(L, 1), *path = follow(L, given);
   if (path == NULL) return file_failed(L, given, "cannot write");
   bool there = stat(path, &old) == 0;
@@ -244,6 +246,12 @@ int l_write_file (lua_State *L) {
   const char *temporary = lua_pushfstring(L, "%s.heed-tmp", path);
   int fd = make_temporary(temporary, there ? 0600 : 0666);
   if (fd < 0) return not_made(L, given, folder[0] != '\0' ? folder : "./");
+  if (!writes) {
+    if (still_called(fd, temporary)) unlink(temporary);
+    close(fd);
+    lua_pushboolean(L, 1);
+    return 1;
+  }
   if (!replace(L, fd, temporary, path, there ? &old : NULL)) {
     done(L, heed_error(binding_of(L)->cx) == NULL);      /* interrupted */
     return not_written(L, given, "cannot write");

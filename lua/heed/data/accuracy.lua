@@ -8,8 +8,9 @@ local fail, kind = heed.fail, options.kind
 
 local function check_tensors(logits, ids)
   if not heed.is_tensor(logits) or not logits.dtype:find("float") or logits:dim() == 0 then
-    fail("accuracy: argument 'logits': a float tensor with classes expected, got %s",
-         options.typed(logits))
+    local are_ids = heed.is_tensor(logits) and logits.dtype == "int64"
+    fail("accuracy: argument 'logits': a float tensor with classes expected, got %s%s",
+         options.typed(logits), are_ids and "; of predicted ids, p:eq(ids):float():mean()" or "")
   elseif not heed.is_tensor(ids) or ids.dtype ~= "int64" and ids.dtype ~= "uint8" then
     fail("accuracy: argument 'ids': an int64 tensor expected, got %s", options.typed(ids))
   end

@@ -15,7 +15,16 @@ local fail, kind = heed.fail, options.kind
 
 ---@class heed.Batches: function
 local Batches = {__name = "heed.Batches"}
-Batches.__index = Batches
+
+-- So that ipairs, which would find no batch, does not end without a word.
+function Batches:__index(name)
+  if math.type(name) == "integer" then
+    fail("batches: they are called: for x, y in batches do; got position %d", name)
+  end
+  local value = Batches[name]
+  if value == nil then return options.refuse_name("batches", name, Batches) end
+  return value
+end
 
 
 local function is_batches(value) return rawequal(getmetatable(value), Batches) end
@@ -179,6 +188,12 @@ function Batches:load_state(state, ...)
 end
 
 
+---How many batches an epoch has.
+function Batches:__len()
+  return (self.drop_last and self.n or self.n + self.size - 1) // self.size
+end
+
+
 function Batches:__tostring()
   return ("batches of %d of %d examples"):format(self.size, self.n)
 end
@@ -186,7 +201,6 @@ end
 
 options.guard(Batches, {load_state = math.huge, state = 0},
               {is = is_batches, what = "batches", variable = "batches"})
-options.strict("batches", Batches)
 
 
 local function check_epochs(epochs)
@@ -203,8 +217,8 @@ end
 ---@field seed? integer of a generator of its own
 ---@field collate? fun(...): ... makes a batch of the tensors and lists that were chosen
 
----Batches of examples: of tensors their rows, of lists shorter lists, which a `collate` such as
----`heed.pad` makes tensors of.
+---Batches of examples, `#batches` in an epoch: of tensors their rows, of lists shorter lists, which
+---a `collate` such as `heed.pad` makes tensors of. A loop that was left goes on with the next one.
 ---@param ... heed.Tensor|any[]|heed.data.batches.options x, y, …, options; all equally long
 ---@return heed.Batches batches call it for the next batch; nil behind the last
 return function(...)

@@ -40,10 +40,11 @@ local function check_dim(who, logits, dim)
 end
 
 
-local function check_shapes(who, shape, ids)
+local function check_shapes(who, shape, ids, logits)
   if shape == ids.shape then return end
-  fail("%s: argument 'ids': shape %s expected, as the predictions have it, got %s", who,
-       tostring(shape), tostring(ids.shape))
+  fail("%s: argument 'ids': shape %s expected, as the predictions have it, got %s%s", who,
+       tostring(shape), tostring(ids.shape),
+       logits and ("; floats are logits of %d classes"):format(logits) or "")
 end
 
 
@@ -88,7 +89,7 @@ local function read(who, predictions, ids, o)
   local p, wanted = as_tensor(who, 1, predictions), as_ids(who, 2, as_tensor(who, 2, ids))
   local logits = is_logits(p) and p:size(check_dim(who, p, o.dim))
   p = logits and p:argmax(o.dim) or as_ids(who, 1, p)
-  check_shapes(who, p.shape, wanted)
+  check_shapes(who, p.shape, wanted, logits)
   wanted = wanted:to(p.device)
   local counted = wanted:ne(o.ignore_index)
   p, wanted = p[counted], wanted[counted]

@@ -78,7 +78,7 @@ end
 
 
 ---The values of a file with JSON on each line, such as `{"text": "…", "label": 1}`. Blank lines
----are none.
+---are none. JSON's null is a value of its own, of which `data.is_null` is true.
 ---@param path string
 ---@return any[]? values
 ---@return string? message
@@ -154,6 +154,12 @@ local function parse_csv(text, o)
   end
   return rows, header
 end
+
+
+---Whether a value that `data.json_lines` read is JSON's null.
+---@param value any
+---@return boolean
+function texts.is_null(value) return rawequal(value, json.null) end
 
 
 ---@class heed.data.csv.options

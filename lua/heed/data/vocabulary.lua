@@ -138,7 +138,8 @@ function Vocabulary:__tostring()
 end
 
 
----The id of a token, also of a special one.
+---The id of a token, also of a special one. One that the vocabulary lacks is refused, where
+---`encode` takes the id of `unknown`.
 ---@param token string
 ---@return integer
 function Vocabulary:id(token)

@@ -181,15 +181,11 @@ function state.put_below(tensors, prefix, more)
 end
 
 
--- Refuses what heed.load gives behind the tensors, where options stand.
-local function refuse_metadata(who, given)
-  if type(given) ~= "table" or given.strict ~= nil then return end
-  for _, value in pairs(given) do
-    if type(value) == "string" then
-      heed.fail("%s: options expected, got a file's metadata; of heed.load's results write the "
-                .. "first alone: (heed.load(path))", who)
-    end
-  end
+-- Whether a value is what heed.load gives behind the tensors: a table of texts, often empty.
+local function is_metadata(value, takes_options)
+  if type(value) ~= "table" or getmetatable(value) ~= nil then return false end
+  local _, text = next(value)
+  return type(text) == "string" or text == nil and not takes_options
 end
 
 
@@ -202,7 +198,10 @@ end
 function state.check_arguments(who, most, given, ...)
   local behind = ...
   if given == nil and type(behind) == "string" then heed.fail("%s: %s", who, behind) end
-  refuse_metadata(who, behind)
+  if is_metadata(behind, most > 1) then
+    heed.fail("%s: %s expected, got a file's metadata; of heed.load's results write the first "
+              .. "alone: (heed.load(path))", who, most > 1 and "options" or "a state alone")
+  end
   options.no_more(who, most, select(most, ...))
 end
 

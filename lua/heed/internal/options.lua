@@ -70,6 +70,8 @@ function options.names(t)
 end
 
 
+local FEW <const> = 12              -- names that a message lists where none is near
+
 ---Raises an error about a name that a module does not have; others, such as metamethods that
 ---a program looks for, are nil.
 ---@param who string
@@ -81,9 +83,14 @@ function options.refuse_name(who, name, known, elsewhere)
   if elsewhere and elsewhere[name] then
     heed.fail("%s: there is no '%s'; write %s", who, name, elsewhere[name])
   end
-  local best = core.nearest(name, shown.public_names(known))
-  heed.fail("%s: there is no '%s'%s", who, name,
-            best and ("; did you mean '%s'?"):format(best) or "")
+  local names = shown.public_names(known)
+  local best, more = core.nearest(name, names), ""
+  if best then
+    more = ("; did you mean '%s'?"):format(best)
+  elseif #names > 0 and #names <= FEW then
+    more = "; there are " .. table.concat(names, ", ")
+  end
+  heed.fail("%s: there is no '%s'%s", who, name, more)
 end
 
 

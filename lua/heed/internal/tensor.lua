@@ -581,8 +581,9 @@ function heed.gradcheck(f, xs, given)
     fail("gradcheck: a tensor or a list of tensors expected as xs, got %s", options.kind(xs))
   end
   local leaves = {}
-  for k = 1, options.last(xs) do
-    local x = xs[k]
+  xs = options.whole("gradcheck: xs", xs)
+  if #xs == 0 then fail("gradcheck: at least one tensor expected in xs, got none") end
+  for k, x in ipairs(xs) do
     check_tensor("gradcheck", x)
     leaves[k] = heed.tensor(x, {dtype = "float64"}):requires_grad_()
   end

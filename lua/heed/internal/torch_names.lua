@@ -64,6 +64,54 @@ torch_names.data = {
 }
 
 
+local EPOCHS <const> = "batches = heed.data.batches(x, y, {epochs = n})"
+local RATE <const> = "optimizer = heed.optim.AdamW(model:parameters(), {lr = rate})"
+
+---Options of training loops elsewhere.
+torch_names.train = {
+  batch_size = "batches = heed.data.batches(x, y, {size = n})",
+  criterion = "loss = f",
+  data = "batches = heed.data.batches(x, y)",
+  dataset = "batches = heed.data.batches(x, y)",
+  epochs = EPOCHS,
+  learning_rate = RATE,
+  loss_fn = "loss = f",
+  lr = RATE,
+  max_epochs = EPOCHS,
+  max_steps = "steps = n",
+  num_epochs = EPOCHS,
+  num_train_epochs = EPOCHS,
+  save_every = "every = n",
+  scheduler = "schedule = f",
+}
+
+
+local HEAT <const> = "heed.plot.heat(matrix), or heed.plot.grid(tensor) for several"
+
+---Names of `matplotlib.pyplot`.
+torch_names.plot = {
+  bar = "heed.plot.bars(numbers)",
+  figure = "heed.plot.row{a, b} or heed.plot.grid{a, b}",
+  heatmap = HEAT,
+  histogram = "heed.plot.hist(numbers)",
+  imshow = HEAT,
+  line = "heed.plot.curve(numbers)",
+  matshow = HEAT,
+  plot = "heed.plot.curve(numbers)",
+  savefig = 'picture:save("a.png")',
+  show = "print(picture)",
+  subplots = "heed.plot.row{a, b} or heed.plot.grid{a, b}",
+}
+
+
+---Methods of pictures elsewhere.
+torch_names.picture = {
+  draw = "print(picture)",
+  savefig = 'picture:save("a.png")',
+  show = "print(picture)",
+}
+
+
 ---Names of `torch.cuda`.
 torch_names.cuda = {
   Event = "heed.cuda.elapsed(f)",
@@ -147,6 +195,8 @@ torch_names.nn = {
   BCEWithLogitsLoss = "heed.bce_with_logits(logits, targets)",
   Conv1d = "nn.Linear(size * inputs, outputs) of x:unfold(2, size, step):flatten(3)",
   Conv2d = "nn.Patches(size, dim), of patches that do not overlap; heed has no convolutions",
+  BatchNorm1d = "nn.LayerNorm(dim) or nn.RMSNorm(dim); heed has no norms over batches",
+  BatchNorm2d = "nn.LayerNorm(dim) or nn.RMSNorm(dim); heed has no norms over batches",
   CrossEntropyLoss = "heed.cross_entropy(logits, targets)",
   Flatten = "function(x) return x:flatten(2) end",
   HuberLoss = "heed.huber_loss(x, y)",
@@ -165,6 +215,7 @@ torch_names.nn = {
   TransformerEncoder = "nn.Encoder(dim, heads, layers)",
   TransformerEncoderLayer = "nn.EncoderLayer(dim, heads, hidden)",
   functional = F,
+  register_module_forward_hook = "m:register_forward_hook(f) of each module",
   utils = "heed.optim.clip_grad_norm(parameters, max)",
 }
 

@@ -201,6 +201,7 @@ local function branch(self, i, name, x, ...)
   if not PLACES[place] then refuse_place(self) end
   if place == "pre" or place == "sandwich" then x = part.of(who, self, fields.norm)(x) end
   local y, weights = part.of(who, self, name)(x, ...)
+  y = part.result(who, name, y)
   local behind = place == "output" and "norm" or "out_norm"
   if self[fields[behind]] then y = part.of(who, self, fields[behind])(y) end
   y = part.of(who, self, "dropout")(y)

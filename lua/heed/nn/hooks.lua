@@ -109,10 +109,16 @@ end
 
 
 -- The values with those of a hook in the places of the first, if it returned any.
-local function replaced(values, ...)
+local function replaced(hook, values, ...)
   local n = select("#", ...)
-  if (...) == nil then return values end
   local new = {n = math.max(n, values.n), ...}
+  if (...) == nil then
+    if next(new) ~= "n" or next(new, "n") ~= nil then
+      heed.fail("%s: the hook returned nil before other values; return the first of them, too",
+                hook.name)
+    end
+    return values
+  end
   for i = n + 1, values.n do new[i] = values[i] end
   return new
 end
@@ -140,7 +146,7 @@ function hooks.call(module, list, ...)
   for _, hook in ipairs(list) do
     if hook.before and is_there(module, hook) then
       local given = pack(unpack(arguments, 1, arguments.n))
-      local new = replaced(arguments, hook.f(module, given))
+      local new = replaced(hook, arguments, hook.f(module, given))
       refuse_writes(hook, given, arguments)
       arguments = new
     end
@@ -149,7 +155,7 @@ function hooks.call(module, list, ...)
   for _, hook in ipairs(list) do
     if not hook.before and is_there(module, hook) then
       local given = pack(unpack(arguments, 1, arguments.n))
-      results = replaced(results, hook.f(module, given, unpack(results, 1, results.n)))
+      results = replaced(hook, results, hook.f(module, given, unpack(results, 1, results.n)))
     end
   end
   return unpack(results, 1, results.n)

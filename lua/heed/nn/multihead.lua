@@ -161,19 +161,20 @@ end
 
 
 -- A value of heed.mask or heed.bias; a tensor is of one length, and comes with a call.
-local function read_value(name, value, is, module)
+local function read_value(name, value, is, wanted)
   if value == nil or is(value) then return value or false end
-  heed.fail("%s: a value of heed.%s expected as option %s, got %s", SELF, module, name,
-            options.kind(value))
+  heed.fail("%s: %s expected as option %s, got %s", SELF, wanted, name, options.kind(value))
 end
 
 
 -- A function, called where attention knows its sizes, or a value of heed.bias.
 local function read_bias(given)
-  local class = getmetatable(given)
-  local called = type(given) == "function" or type(class) == "table" and class.__call
-  if called and not attention.is_bias(given) then return given end
-  return read_value("position_bias", given, attention.is_bias, "bias")
+  if options.is_callable(given) and not attention.is_bias(given) then
+    part.refuse_class(SELF, "option position_bias", given)
+    return given
+  end
+  return read_value("position_bias", given, attention.is_bias,
+                    "a value of heed.bias, a function or a module")
 end
 
 
@@ -258,7 +259,7 @@ function MultiHeadAttention:init(dim, heads, given)
   self.scale, self.softcap = read_number(o, "scale"), read_number(o, "softcap")
   self.rope, self.position = read_rope(o.rope, o.head_dim), read_position(o)
   self.position_bias = read_bias(o.position_bias)
-  self.mask = read_value("mask", o.mask, rule.is, "mask")
+  self.mask = read_value("mask", o.mask, rule.is, "a value of heed.mask")
   add_extras(self, dim, o)
 end
 

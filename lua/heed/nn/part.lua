@@ -17,8 +17,20 @@ local known = setmetatable({}, {__mode = "k"})
 part.known = known
 
 
+---Refuses a class of modules: a call of it would make one more.
+---@param who string
+---@param name string
+---@param value any
+function part.refuse_class(who, name, value)
+  if type(value) ~= "table" or not rawget(value, "__is_module") then return end
+  local class = tostring(rawget(value, "__name"))
+  heed.fail("%s: a module expected as %s, got its class; %s(...) makes one", who, name, class)
+end
+
+
 local function check(who, name, value)
   options.callable(who, name, value)
+  part.refuse_class(who, name, value)
   if type(value) == "function" or made[value] == false then known[value] = true end
   return value
 end

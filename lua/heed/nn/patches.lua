@@ -64,6 +64,7 @@ function Patches:init(size, dim, given)
   self.dim = dim
   self.project = layers.Linear(self.channels * self.height * self.width, dim, {bias = o.bias})
   self.class_token = o.class_token and parameter.Parameter(heed.zeros(1, 1, dim))
+  self.places = o.positions or false
   self.position = o.positions ~= nil and positions.Learned(
     count(WHO, "positions", o.positions) + (o.class_token and 1 or 0), dim)
 end
@@ -94,10 +95,15 @@ local function cut(x, h, w)
 end
 
 
----@param x heed.Tensor (B, C, H, W), or (B, H, W) with one channel, of whole patches
+---@param x heed.Tensor (B, C, H, W), or (B, H, W) with one channel, of whole patches; one colour
+---image of `data.image`, (C, H, W), is x:unsqueeze(1)
 ---@return heed.Tensor features (B, N, dim), or (B, 1 + N, dim) with a class token first
 function Patches:forward(x)
   local y = part.call(WHO, self, "project", cut(check_images(self, x)))
+  if self.places and y:size(2) ~= self.places then
+    heed.fail("%s: images of %d patches expected, as option positions says, got %d of %s", WHO,
+              self.places, y:size(2), options.kind(x))
+  end
   if self.class_token then
     y = heed.cat({field.tensor(self, "class_token"):expand(y:size(1), 1, -1), y}, 2)
   end

@@ -1,6 +1,7 @@
 -- plot.curve: lists of numbers, such as losses, as lines.
 
 local axis = require "heed.plot.axis"
+local heed = require "heed"
 local options = require "heed.internal.options"
 local picture = require "heed.plot.picture"
 local values = require "heed.plot.values"
@@ -17,6 +18,9 @@ end
 
 local function series_of(lists, given)
   local names, all = values.names("curve", given.labels), {}
+  if options.last(names) > #lists then
+    heed.fail("curve: at most %d labels expected, got %d", #lists, options.last(names))
+  end
   for s, list in ipairs(lists) do
     all[s] = {
       draw = "line", values = list, label = names[s],
@@ -57,6 +61,18 @@ local KNOWN <const> = {
   y = any,
 }
 
+-- What is said where a logarithmic axis shows no number.
+local function note_of(lists, log)
+  if not log.y then return nil end
+  for _, list in ipairs(lists) do
+    for _, value in ipairs(list) do
+      if value > 0 then return nil end
+    end
+  end
+  return "no number above 0"
+end
+
+
 ---A curve, such as a loss; or several, from a list of lists.
 ---@param list number[]|heed.Tensor|(number[]|heed.Tensor)[]
 ---@param given? heed.plot.curve
@@ -69,5 +85,6 @@ return function(list, given, ...)
   local series = series_of(lists, given)
   return picture.chart({
     series = series, x = steps_of(series, log.x), y = axis.of("curve", lists, given, log.y),
+    note = note_of(lists, log),
   }, given)
 end

@@ -100,7 +100,7 @@ local KNOWN <const> = {
 
 ---Pictures in lines and columns: the matrices of a tensor (H, T, S) or (B, H, T, S), such as
 ---attention weights, or of a list, as heat maps of one scale; or a list of pictures.
----@param list heed.Tensor|(heed.Plot|heed.Tensor|number[][])[]
+---@param list heed.Tensor|heed.Plot[]|(heed.Tensor|number[][])[]
 ---@param given? heed.plot.grid
 ---@return heed.Plot
 return function(list, given, ...)
@@ -110,6 +110,12 @@ return function(list, given, ...)
   if heed.is_tensor(list) then list, titles, across = matrices_of(list:detach()) end
   if type(list) ~= "table" or #list == 0 then
     heed.fail("grid: a tensor of rank 3 or 4 or a list of pictures expected, got %s", kind(list))
+  end
+  for k = 2, #list do
+    if picture.is(list[k]) and not picture.is(list[1]) then
+      heed.fail("grid: matrices or pictures alone expected, got %s at [1] and a picture at [%d]; "
+                .. "heed.plot.heat(matrix) is a picture", kind(list[1]), k)
+    end
   end
   if picture.is(list[1]) then
     refuse_heat(given)

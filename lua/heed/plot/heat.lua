@@ -11,7 +11,8 @@ local any, kind = options.any, options.kind
 
 local function matrix(m)
   if heed.is_tensor(m) and m:dim() ~= 2 then
-    heed.fail("heat: a matrix expected, got %s", kind(m))
+    heed.fail("heat: a matrix expected, got %s%s", kind(m),
+              m:dim() > 2 and "; heed.plot.grid draws several" or "")
   end
   local lines = values.table(m)
   if type(lines) ~= "table" then heed.fail("heat: a matrix expected, got %s", kind(m)) end

@@ -5,6 +5,7 @@ local heed = require "heed"
 local gnuplot = require "heed.plot.gnuplot"
 local options = require "heed.internal.options"
 local terminal = require "heed.plot.terminal"
+local torch_names = require "heed.internal.torch_names"
 local values = require "heed.plot.values"
 local whole = require "heed.files.whole"
 
@@ -14,7 +15,15 @@ local picture = {}
 ---@field lines table[][] panels
 ---@field title? string
 local Plot = {__name = "heed.Plot"}
-Plot.__index = Plot
+
+
+function Plot:__index(name)
+  local value = Plot[name]
+  if value == nil and name ~= "title" then
+    return options.refuse_name("picture", name, Plot, torch_names.picture)
+  end
+  return value
+end
 
 
 ---@param lines table[][] panels
