@@ -279,3 +279,15 @@ describe("views that are made anew after their base was changed in place", funct
     end)
   end
 end)
+
+
+describe("gradcheck", function()
+  it("has a tensor to check", function()
+    for _, none in ipairs{{}, heed.mask.causal()} do
+      assert.error_matches(function() heed.gradcheck(print, none) end,
+                           "gradcheck: at least one tensor expected in xs, got none")
+    end
+    assert.error_matches(function() heed.gradcheck(print, {heed.ones(1), nil, heed.ones(1)}) end,
+                         "gradcheck: xs: an entry expected at position 2")
+  end)
+end)
