@@ -370,6 +370,28 @@ describe("pieces in GGUF's metadata", function()
     assert.is_false(why({prepend_scheme = "never", split = false}, tokens, merges))
   end)
 
+  it("may replace blanks before they are split at those, of which none is left", function()
+    local mark = "\u{2581}"
+    local replaced = {type = "Replace", pattern = {String = " "}, content = mark}
+    local function why(way)
+      local text, rows = merged({"a", mark, mark .. "a"}, {mark .. " a"},
+                                {normalizer = replaced, pre_tokenizer = way})
+      local own, metadata = by_metadata(text, rows)
+      if not own then return metadata end
+      local wanted = assert(tokenizer_of(text))
+      for _, s in ipairs{"a", " a", "a  a", ""} do
+        assert.equal(pieces(wanted, s), pieces(own, s), s)
+      end
+      return metadata["tokenizer.ggml.add_space_prefix"]
+    end
+    local function split(by) return {type = "Split", pattern = {String = by}, behavior = "Isolated"} end
+    assert.is_false(why(false))
+    assert.is_false(why(split " "))
+    assert.matches("its normalizer and pre_tokenizer beside merges", why(split "a"))
+    assert.matches("its normalizer and pre_tokenizer beside merges",
+                   why{type = "Digits", individual_digits = true})
+  end)
+
   it("of Unigram are split at marks unless the file says otherwise", function()
     local function why(split, inner)
       local content = {
