@@ -44,13 +44,10 @@ describe("a function of the reference", function()
 
   it("names the argument that is too much", function()
     local words, ids = {"a"}, heed.tensor{1}
-    for _, case in ipairs{
-      {heed.lookup, "lookup: at most 2 arguments expected, got 5 as argument 3", words, ids, 5},
-      {heed.lookup, "lookup: at most 2 arguments expected, got 5 as argument 4", words, ids, nil, 5},
-    } do
-      local good, message = pcall(case[1], table.unpack(case, 3, 6))
+    for i, arguments in ipairs{{5}, {nil, 5}} do
+      local good, message = pcall(heed.lookup, words, ids, table.unpack(arguments, 1, i))
       assert.is_false(good)
-      assert.matches(case[2], message, 1, true)
+      assert.matches("lookup: at most 2 arguments expected, got 5 as argument " .. 2 + i, message)
     end
   end)
 end)

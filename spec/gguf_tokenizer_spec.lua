@@ -384,7 +384,9 @@ describe("pieces in GGUF's metadata", function()
       end
       return metadata["tokenizer.ggml.add_space_prefix"]
     end
-    local function split(by) return {type = "Split", pattern = {String = by}, behavior = "Isolated"} end
+    local function split(by)
+      return {type = "Split", pattern = {String = by}, behavior = "Isolated"}
+    end
     assert.is_false(why(false))
     assert.is_false(why(split " "))
     assert.matches("its normalizer and pre_tokenizer beside merges", why(split "a"))
