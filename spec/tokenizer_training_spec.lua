@@ -197,6 +197,27 @@ describe("byte-level BPE", function()
     assert.equal("a+|[^a]", other.pre_tokenizer.pretokenizers[1].pattern.Regex)
     assert.is_false(other.pre_tokenizer.pretokenizers[2].use_regex)
   end)
+
+  it("has the parts that the package tokenizers writes", function()
+    local file, null = file_of(train{kind = "bpe", text = TEXT, vocabulary = 300}), json.null
+    file.model.vocab, file.model.merges = nil, nil
+    assert.same({
+      type = "BPE", dropout = null, unk_token = null, continuing_subword_prefix = null,
+      end_of_word_suffix = null, fuse_unk = false, byte_fallback = false, ignore_merges = false,
+    }, file.model)
+    local bytes = {type = "ByteLevel", add_prefix_space = false, trim_offsets = true,
+                   use_regex = true}
+    assert.same(bytes, file.pre_tokenizer)
+    bytes.add_prefix_space = true
+    assert.same(bytes, file.decoder)
+    local cut = file_of(train{kind = "bpe", text = TEXT, vocabulary = 300, pattern = "a+|[^a]"})
+    local parts = cut.pre_tokenizer
+    assert.equal("Sequence", parts.type)
+    assert.same({type = "Split", pattern = {Regex = "a+|[^a]"}, behavior = "Isolated",
+                 invert = false}, parts.pretokenizers[1])
+    bytes.add_prefix_space, bytes.use_regex = false, false
+    assert.same(bytes, parts.pretokenizers[2])
+  end)
 end)
 
 
@@ -216,9 +237,13 @@ describe("WordPiece", function()
   it("has BERT's parts", function()
     local tok = train{kind = "wordpiece", text = text, vocabulary = 90}
     local file = file_of(tok)
-    assert.equal("WordPiece", file.model.type)
-    assert.equal("[UNK]", file.model.unk_token)
-    assert.is_true(file.normalizer.lowercase)
+    assert.same({type = "BertNormalizer", clean_text = true, handle_chinese_chars = true,
+                 strip_accents = json.null, lowercase = true}, file.normalizer)
+    assert.same({type = "BertPreTokenizer"}, file.pre_tokenizer)
+    assert.same({type = "WordPiece", prefix = "##", cleanup = true}, file.decoder)
+    file.model.vocab = nil
+    assert.same({type = "WordPiece", continuing_subword_prefix = "##", unk_token = "[UNK]",
+                 max_input_chars_per_word = 100}, file.model)
     assert.same({pad = 1, unk = 2, cls = 3, sep = 4, mask = 5}, tok:special())
     assert.equal("the cat", tok:decode(tok:encode "The CAT"))
     assert.same({3, tok:id "the", 4}, tok:encode("the"):totable())
