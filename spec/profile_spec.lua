@@ -389,6 +389,23 @@ describe("heed.profile", function()
     assert.matches("write p:plot", message_of(p.plot))
   end)
 
+  it("prints and draws as many as are asked for", function()
+    local x = heed.ones(2, 4)
+    local p = heed.profile(function()
+      for _, name in ipairs{"relu", "exp", "abs", "neg", "sign", "floor", "ceil"} do x[name](x) end
+    end)
+    local _, all = p:text(100):gsub("\n", "")
+    local _, few = p:text(2):gsub("\n", "")
+    assert.equal(#p.operations - 2, all - few + 1)
+    assert.matches("and " .. #p.operations - 2 .. " more", p:text(2))
+    assert.equal(tostring(p), p:text(20))
+    local function bars(...) return p:plot(...).lines[1][1].x.count end
+    assert.equal(5, bars())
+    assert.equal(7, bars("operations", 7))
+    assert.matches("plot: .*the number of bars", message_of(function() p:plot(nil, 0) end))
+    assert.matches("text: .*the number of rows", message_of(function() p:text "all" end))
+  end)
+
   it("prints tables", function()
     local text = tostring(heed.profile(Model(), heed.ones(2, 4)))
     for _, line in ipairs{"operation +calls +time +share +bytes +peak", "\nlinear  +3 ",
@@ -396,7 +413,7 @@ describe("heed.profile", function()
       assert.matches(line, text)
     end
     for line in text:gmatch("[^\n]+") do assert.is_true(#line <= 100, line) end
-    assert.matches("there is no 'time'; there are bytes, layers, operations, peak, plot, seconds",
+    assert.matches("there is no 'time'; there are bytes, layers, operations, peak, plot, seconds, text",
                    message_of(function() return heed.profile(print).time end))
     assert.matches("Profile: there is no 'operation'", message_of(function()
       return heed.profile(function() end).operation

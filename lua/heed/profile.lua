@@ -172,10 +172,10 @@ local function as_time(seconds)
 end
 
 
-local function table_of(title, records)
+local function table_of(title, records, most)
   local width, longest = utf8.len(title) or #title, math.max(records[1].share, 1e-12)
   local rows = {}
-  for i = 1, math.min(#records, ROWS) do
+  for i = 1, math.min(#records, most) do
     width = math.max(width, utf8.len(records[i].name) or #records[i].name)
   end
   local function row(name, ...)
@@ -183,30 +183,37 @@ local function table_of(title, records)
                        .. ("  %8s  %10s  %7s  %10s  %10s  %s"):format(...)):gsub("%s+$", "")
   end
   row(title, "calls", "time", "share", "bytes", "peak", "")
-  for i = 1, math.min(#records, ROWS) do
+  for i = 1, math.min(#records, most) do
     local r = records[i]
     row(r.name, r.calls, as_time(r.seconds), ("%.1f %%"):format(100 * r.share),
         shown.bytes(r.bytes), shown.bytes(r.peak),
         ("#"):rep(math.floor(BAR * r.share / longest + 0.5)))
   end
-  if #records > ROWS then rows[#rows + 1] = ("and %d more"):format(#records - ROWS) end
+  if #records > most then rows[#rows + 1] = ("and %d more"):format(#records - most) end
   return table.concat(rows, "\n")
 end
 
 
-function Profile:__tostring()
+---The profile as two tables.
+---@param most? integer how many rows each has; 20 unless given
+---@return string
+function Profile:text(most)
+  most = most == nil and ROWS or options.count("text", "the number of rows", most)
   local parts = {("%s, %s made, peak %s"):format(as_time(self.seconds), shown.bytes(self.bytes),
                                                  shown.bytes(self.peak))}
-  parts[2] = table_of("operation", self.operations)
-  if #self.layers > 0 then parts[3] = table_of("layer", self.layers) end
+  parts[2] = table_of("operation", self.operations, most)
+  if #self.layers > 0 then parts[3] = table_of("layer", self.layers, most) end
   return table.concat(parts, "\n\n")
 end
+
+function Profile:__tostring() return self:text() end
 
 
 ---The seconds of the longest records as bars, in milliseconds.
 ---@param by? string "operations" or "layers"; without it the former
+---@param most? integer how many bars; 5 unless given
 ---@return heed.Plot a picture: `print` draws it, its method `save` writes a file
-function Profile:plot(by)
+function Profile:plot(by, most)
   local list = by == nil and self.operations or rawget(LISTS, by) and self[by]
   if not list then
     fail("plot: 'operations' or 'layers' expected, got %s", options.kind(by))
@@ -214,13 +221,14 @@ function Profile:plot(by)
     fail("plot: there are no %s in this profile", by)
   end
   local names, times = {}, {}
-  for i = 1, math.min(#list, BARS) do names[i], times[i] = list[i].name, 1e3 * list[i].seconds end
+  most = most == nil and BARS or options.count("plot", "the number of bars", most)
+  for i = 1, math.min(#list, most) do names[i], times[i] = list[i].name, 1e3 * list[i].seconds end
   return require("heed.plot").bars(times, {columns = names, min = 0, y = "ms"})
 end
 
 
 options.closed(Profile, "heed.Profile")
-options.guard(Profile, {plot = 1}, {
+options.guard(Profile, {plot = 2, text = 1}, {
   is = function(value) return type(value) == "table" and rawequal(getmetatable(value), Profile) end,
   what = "a profile", variable = "p",
 })
@@ -249,6 +257,11 @@ end
 ---took it. Steps that `heed.capture` replays on the CPU have operations and layers as well: each
 ---recorded work counts as a call, and modules are not called. On a GPU a replay is one operation,
 ---"capture". One profile runs at a time; `f` may not yield.
+---
+---Its fields are `seconds`, `bytes`, `peak`, and the lists `operations` and `layers`, the longest
+---first. Each entry has `name`, `calls`, `seconds`, `share`, `bytes` and `peak`, that of a layer also
+---`module`, `backward`, the seconds of gradients, and `own`, those outside of layers within it.
+---`p:text(n)` has n rows of each list, `p:plot("layers", n)` draws them.
 ---> heed.profile(function(x) return x:relu() end, heed.ones(2)).operations[1].seconds > 0 == true
 ---> select(2, heed.profile(function(x) return x + 1 end, heed.ones(2))):totable() == {2, 2}
 ---> heed.profile(1) raises "a function expected as f, got 1"

@@ -71,7 +71,8 @@ local function check_cover(h, size)
     stop = entry.last
   end
   if stop ~= size then
-    refuse.with("incomplete data: the tensors take %d bytes, the file has %d", stop, size)
+    refuse.with("%s data: the tensors take %d bytes, the file has %d",
+                stop > size and "incomplete" or "surplus", stop, size)
   end
 end
 
