@@ -225,6 +225,12 @@ static void mixes_precision (heed_context *cx, heed_context *other) {
   heed_tensor *y = heed_from(cx, HEED_FLOAT32, 2, (int64_t[]){2, 2}, (float[]){1, 2, 3, 4});
   heed_tensor *product = heed_call(cx, HEED_matmul, (heed_value[]){heed_t(y), heed_t(y)}, 2);
   check(heed_type_of(product) == HEED_FLOAT16, "a product in float16");
+  heed_tensor *wide = heed_call(cx, HEED_to, (heed_value[]){heed_t(y), heed_s("float64")}, 2);
+  check(heed_type_of(wide) == HEED_FLOAT64, "a type by its name");
+  check(heed_call(cx, HEED_to, (heed_value[]){heed_t(y), heed_s("float65")}, 2) == NULL &&
+        strstr(heed_error(cx), "no type is called 'float65'") != NULL, "a type that is none");
+  heed_clear(cx);
+  heed_drop(wide);
   check(heed_set_autocast(cx, HEED_FLOAT32) == HEED_FLOAT16, "mixed precision ends");
   check(heed_autocast(NULL) == HEED_FLOAT32 && heed_set_autocast(NULL, HEED_FLOAT16) ==
         HEED_FLOAT32, "mixed precision without a context");
