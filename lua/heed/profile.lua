@@ -259,7 +259,7 @@ end
 ---"capture". One profile runs at a time; `f` may not yield.
 ---
 ---Its fields are `seconds`, `bytes`, `peak`, and the lists `operations` and `layers`, the longest
----first. Each entry has `name`, `calls`, `seconds`, `share`, `bytes` and `peak`, that of a layer also
+---first. Each entry has `name`, `calls`, `seconds`, `share`, `bytes`, `peak`, that of a layer also
 ---`module`, `backward`, the seconds of gradients, and `own`, those outside of layers within it.
 ---`p:text(n)` has n rows of each list, `p:plot("layers", n)` draws them.
 ---> heed.profile(function(x) return x:relu() end, heed.ones(2)).operations[1].seconds > 0 == true
