@@ -413,7 +413,7 @@ describe("heed.profile", function()
       assert.matches(line, text)
     end
     for line in text:gmatch("[^\n]+") do assert.is_true(#line <= 100, line) end
-    assert.matches("there is no 'time'; there are bytes, layers, operations, peak, plot, seconds, text",
+    assert.matches("there is no 'time'; there are bytes, layers, operations, peak, plot, seconds",
                    message_of(function() return heed.profile(print).time end))
     assert.matches("Profile: there is no 'operation'", message_of(function()
       return heed.profile(function() end).operation
