@@ -93,7 +93,7 @@ local biases = {
 }
 
 -- Models of tiny directories, which are loaded once, and what they read.
-local ids, picture = heed.tensor{{2, 3, 4}}, heed.randn(1, 3, 8, 8)
+local ids, picture = heed.tensor{{2, 3, 4}}, heed.randn(1, 3, 16, 16)
 local models = {
   albert = {ids}, bert_reranker = {ids}, clip = {ids, picture}, gpt2 = {ids}, roberta = {ids},
   siglip = {ids, picture}, ["st/model2vec"] = {ids}, t5 = {ids, ids}, vit = {picture},

@@ -168,6 +168,21 @@ cases["Plot:text.columns"] = {function(value)
   return plot.curve(IDS:to("float32"):sin()):text(false, value)
 end, 50, value = math.tointeger(tonumber(os.getenv "COLUMNS" or "")) or 80}
 
+-- More operations than a printed profile has rows.
+local PROFILE <const> = heed.profile(function()
+  local x = heed.ones(2)
+  for name in ("abs ceil cos erf exp expm1 floor gelu log log1p neg reciprocal relu round rsqrt "
+               .. "sigmoid sign silu sin softplus sqrt square tanh trunc"):gmatch "%l+%d?" do
+    x[name](x)
+  end
+end)
+cases["Profile:text.most"] = {function(value)
+  return select(2, PROFILE:text(value):gsub("\n", ""))
+end, 3}
+cases["Profile:plot.most"] = {function(value)
+  return PROFILE:plot("operations", value).lines[1][1].x.count
+end, 3}
+
 
 -- Training and files -------------------------------------------------------------
 

@@ -100,7 +100,7 @@ end
 ---@return heed.Tensor features (B, N, dim), or (B, 1 + N, dim) with a class token first
 function Patches:forward(x)
   local y = part.call(WHO, self, "project", cut(check_images(self, x)))
-  if self.places and y:size(2) ~= self.places then
+  if self.places and y:size(2) ~= field.count(self, "places") then
     heed.fail("%s: images of %d patches expected, as option positions says, got %d of %s", WHO,
               self.places, y:size(2), options.kind(x))
   end
