@@ -24,6 +24,24 @@ local function integers(list)
 end
 
 
+describe("an operation in place", function()
+  it("refuses results of another shape alike with a graph and without", function()
+    local p = heed.ones(2, {requires_grad = true})
+    for _, name in ipairs{"add_", "mul_", "maximum_"} do
+      local messages = {}
+      for i, x in ipairs{heed.ones(2), p * 1} do
+        local good, why = pcall(x[name], x, heed.ones(3, 2))
+        assert.is_false(good)
+        messages[i] = why
+        assert.is_true(x:eq(1):all())
+      end
+      assert.matches(name .. ": ", messages[1], 1, true)
+      assert.equal(messages[1], messages[2])
+    end
+  end)
+end)
+
+
 describe("elementwise operations of one", function()
   for _, name in ipairs(sorted(unary)) do
     local row = unary[name]

@@ -38,6 +38,12 @@ end
 describe("what a picture is not", function()
   local function why(f, ...) return select(2, pcall(f, ...)) end
 
+  it("is no number: true and false are 1 and 0", function()
+    local wanted = tostring(plot.heat{{1, 0}, {0, 1}})
+    assert.equal(wanted, tostring(plot.heat{{true, false}, {false, true}}))
+    assert.equal(wanted, tostring(plot.heat(heed.eye(2):gt(0))))
+  end)
+
   it("is said with what to write", function()
     local p = plot.heat{{1, 2}}
     assert.matches("picture: there is no 'show'; write print%(picture%)",
