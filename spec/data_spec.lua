@@ -271,7 +271,7 @@ describe("data.mask", function()
     local ids = heed.tensor{{1, 2}}
     local function said(o, x) return message(data.mask, x or ids, o) end
     assert.matches("an id from 1 on expected as option mask, got nil", said{vocabulary = 3})
-    assert.matches("option vocabulary, below which random ids are drawn", said{mask = 3})
+    assert.matches("option vocabulary, up to which random ids are drawn", said{mask = 3})
     assert.matches("0 to 1 expected as option rate, got 2", said{mask = 3, rate = 2})
     assert.matches("add up to 1", said{mask = 3, vocabulary = 3, keep = 0.6, random = 0.6})
     assert.matches("an int64 tensor", said({mask = 3, vocabulary = 3}, heed.ones(2)))

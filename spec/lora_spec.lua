@@ -257,3 +257,14 @@ describe("nn.lora", function()
                    .. "nn.lora%(model%)", why(model, {rank = 2}))
   end)
 end)
+
+
+describe("options of PEFT", function()
+  it("are answered with those of nn.lora", function()
+    for name, wanted in pairs{r = "rank = n", lora_alpha = "alpha = n", target_modules = "targ"} do
+      local good, why = pcall(heed.nn.lora, heed.nn.MultiHeadAttention(8, 2), {[name] = 4})
+      assert.is_false(good)
+      assert.matches("unknown option '" .. name .. "'.*write " .. wanted, why)
+    end
+  end)
+end)

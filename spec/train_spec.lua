@@ -197,6 +197,34 @@ describe("training", function()
     assert(os.execute("rmdir " .. place))                    -- nothing is left
   end)
 
+  it("refuses validations that would not end", function()
+    local ids = heed.randint(9, {60})
+    for _, batches in ipairs{
+      heed.data.windows(ids, {length = 4}), heed.tasks.reverse{size = 2},
+      heed.data.batches(ids, {epochs = math.huge}),
+    } do
+      assert.matches("train: steps of validate expected, how many batches it takes",
+                     message(heed.train, options{validate = {batches = batches}}))
+    end
+  end)
+
+  it("is the same with validations in another order, and without", function()
+    local x = heed.randn(40, 10)
+    local y = x:sum(2, {keepdim = true})
+    local function losses(validate)
+      heed.manual_seed(5)
+      local model = nn.Linear(10, 1)
+      return heed.train{
+        model = model, loss = heed.mse_loss, print = false, steps = 12, validate = validate,
+        batches = heed.data.batches(x, y, {size = 8}),
+        optimizer = optim.SGD(model:parameters(), {lr = 0.05}),
+      }.losses
+    end
+    local plain = losses()
+    assert.equal(12, #plain)
+    assert.same(plain, losses{batches = heed.data.batches(x, y, {size = 8}), every = 2})
+  end)
+
   it("says what others' options are called", function()
     for name, wanted in pairs{epochs = "data.batches", lr = "optimizer = ", batch_size = "size = n",
                               max_steps = "write steps = n"} do

@@ -200,3 +200,18 @@ describe("a folder without tokenizer.json", function()
     assert.matches("cannot open", said{["vocab.json"] = "{}"})
   end)
 end)
+
+
+describe("a special token", function()
+  it("is none of a text's, which is said with what gives its id", function()
+    for kind, text in pairs{words = "[PAD]", chars = "a\n"} do
+      local special = kind == "words" and "[PAD]" or "\n"
+      local v = heed.data[kind]("a b", {special = {special}})
+      local good, why = pcall(v.encode, v, text)
+      assert.is_false(good)
+      assert.matches('is a special token, which is none of a text\'s; its id is ' .. kind .. ":id(",
+                     why, 1, true)
+      assert.equal(1, v:id(special))
+    end
+  end)
+end)

@@ -508,7 +508,8 @@ end
 ---@field loss fun(prediction: any, ...): heed.Tensor gets the batch's other values too
 ---@field batches function gives the next batch, or nil at the end; a task, for instance
 ---@field optimizer heed.Optimizer
----@field accumulate? integer batches for each step, whose gradients are averaged; 1 unless given
+---@field accumulate? integer batches for each step, whose gradients are averaged; 1 unless given.
+---Those behind the last whole step are taken, and not used
 ---@field autocast? "bfloat16"|"float16" the type of mixed precision for model and loss
 ---@field scaler? heed.Scaler of losses; for float16 there is one unless given
 ---@field average? heed.EMA averages of the weights, updated after each step
@@ -524,7 +525,8 @@ end
 ---@field log? string a path; one JSON object a line: step, loss, lr, and validation where there
 ---was one
 ---@field validate? heed.train.validate.options|fun(step: integer): number|heed.Tensor validations:
----batches whose mean loss is taken, or a function that gives a loss
+---batches whose mean loss is taken, or a function that gives a loss; of the model's own weights,
+---also beside an average, which `ema:apply` in such a function would measure
 ---@field keep? "best" the weights of the least validation loss go into a file of their own, beside
 ---the checkpoint: a.best.safetensors for a.safetensors
 ---@field patience? integer so many validations in a row without a smaller loss end the run
@@ -534,7 +536,8 @@ end
 ---@field on_step? fun(step: integer, loss: number): boolean? false ends the run
 
 ---@class heed.train.validate.options
----@field batches? function gives the next batch, and nil at the end; it begins again behind that
+---@field batches? function gives the next batch, and nil at the end; it begins again behind that.
+---The generators are as before behind a validation
 ---@field loss? function as for training; without batches, a function of the step that gives a loss
 ---@field every? integer steps between validations; 100 unless given
 ---@field steps? integer how many batches at most

@@ -5,6 +5,7 @@
 -- heed.train's checkpoints.
 
 local core = require "heed.core"
+local endless = require "heed.internal.endless"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local recording = require "heed.internal.recording"
@@ -234,9 +235,11 @@ return function(...)
     fail("data.batches: an option size of at most %d expected with drop_last, which there are "
          .. "examples, got %d", #sources[1], size)
   end
-  return setmetatable({
+  local epochs = check_epochs(o.epochs)
+  local self = setmetatable({
     collate = o.collate or false, done = 0, drop_last = o.drop_last, epoch = 0, sources = sources,
-    epochs = check_epochs(o.epochs), generator = rng.own("data.batches", o.seed), order = false,
+    epochs = epochs, generator = rng.own("data.batches", o.seed), order = false,
     n = #sources[1], shuffle = o.shuffle, size = size,
   }, Batches)
+  return epochs == math.huge and endless.mark(self) or self
 end

@@ -28,7 +28,7 @@ local function check_shares(o)
   end
   o.mask = check_id("option mask", o.mask)
   if o.vocabulary ~= nil or o.random > 0 then
-    o.vocabulary = check_id("option vocabulary, below which random ids are drawn,", o.vocabulary)
+    o.vocabulary = check_id("option vocabulary, up to which random ids are drawn", o.vocabulary)
   end
 end
 
@@ -75,7 +75,8 @@ end
 ---@field lengths? heed.Tensor|integer[] (B) of the sequences, where they are padded
 ---@field special? integer[] ids that are never to be predicted; the mask never is
 
----Hides ids at random, by the module's generator.
+---Hides ids at random, by the module's generator. Of few ids none may be chosen: a mean loss over
+---none is NaN.
 ---@param ids heed.Tensor int64 (B, T), or another shape
 ---@param given heed.data.mask.options
 ---@return heed.Tensor inputs what a model gets, like ids

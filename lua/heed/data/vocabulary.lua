@@ -149,6 +149,16 @@ function Vocabulary:id(token)
 end
 
 
+local function refuse_token(self, token)
+  if self.ids[token] then
+    fail("%s: %s is a special token, which is none of a text's; its id is %s:id(%s)",
+         name_of(self), refuse.quoted(token), self.kind, refuse.quoted(token))
+  end
+  fail("%s: %s is not in the vocabulary, which was trained without option unknown", name_of(self),
+       refuse.quoted(token))
+end
+
+
 ---The ids of a text. A token that training did not see gets the id `unknown`, or raises in a
 ---vocabulary without one.
 ---@param text string
@@ -157,9 +167,7 @@ function Vocabulary:encode(text)
   local ids, n, plain, unknown = {}, 0, self.plain, self.unknown or nil
   for token in check_text(name_of(self), text):gmatch(kinds[self.kind].pattern) do
     n = n + 1
-    ids[n] = plain[token] or unknown
-      or fail("%s: %s is not in the vocabulary, which was trained without option unknown",
-              name_of(self), refuse.quoted(token))
+    ids[n] = plain[token] or unknown or refuse_token(self, token)
   end
   return heed.tensor(ids, {dtype = "int64"})
 end

@@ -1,5 +1,6 @@
 -- data.windows: pieces of a long text, and the same pieces shifted by one id.
 
+local endless = require "heed.internal.endless"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local rng = require "heed.internal.rng"
@@ -34,9 +35,9 @@ return function(ids, given, ...)
   check_ids(ids, length)
   local generator = rng.own("data.windows", o.seed)
   local along = heed.keep(heed.arange(0, length, {device = ids.device}):unsqueeze(1))
-  return function()
+  return endless.mark(function()
     local starts = generator:run(heed.randint, 1, #ids - length, {size, 1}, {device = "cpu"})
     local both = ids[starts:to(ids.device) + along]                      -- (size, length + 1)
     return both:narrow(2, 1, length), both:narrow(2, 2, length)
-  end
+  end)
 end

@@ -74,10 +74,12 @@ torch_names.train = {
   data = "batches = heed.data.batches(x, y)",
   dataset = "batches = heed.data.batches(x, y)",
   epochs = EPOCHS,
+  gradient_accumulation_steps = "accumulate = n",
   learning_rate = RATE,
   loss_fn = "loss = f",
   lr = RATE,
   max_epochs = EPOCHS,
+  max_grad_norm = "clip = norm",
   max_steps = "steps = n",
   num_epochs = EPOCHS,
   num_train_epochs = EPOCHS,
@@ -178,6 +180,7 @@ torch_names.multihead = {
 
 ---Options of `generate` of the library transformers.
 torch_names.generate = {
+  eos_token_id = "stop = id, or a list of ids",
   do_sample = "temperature = 1; the best id is taken each time unless given",
   max_length = "max = n, of the new ids",
   max_new_tokens = "max = n",
@@ -186,6 +189,15 @@ torch_names.generate = {
   prompt_lookup_num_tokens = "lookup = n",
   streamer = "on_token = f",
   use_cache = "cache = false, or a cache",
+}
+
+
+---Options of LoRA in the library PEFT.
+torch_names.lora = {
+  lora_alpha = "alpha = n",
+  lora_dropout = "dropout = p",
+  r = "rank = n",
+  target_modules = 'targets = {"query", "value"}',
 }
 
 

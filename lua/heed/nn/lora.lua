@@ -4,6 +4,7 @@ local adapters = require "heed.nn.adapters"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
+local torch_names = require "heed.internal.torch_names"
 
 local WHO <const> = "nn.lora"
 
@@ -62,7 +63,7 @@ end
 local function read(given)
   local o = options.read(WHO, given, {
     alpha = options.any, dropout = 0, rank = 8, targets = options.any,
-  })
+  }, torch_names.lora)
   o.rank = options.count(WHO, "rank", o.rank)
   o.alpha = o.alpha == nil and o.rank or options.positive(WHO, "alpha", o.alpha)
   o.dropout = options.probability(WHO, "dropout", o.dropout)

@@ -1,6 +1,7 @@
 -- The parts that all tasks share: options, rules, and endless batches.
 
 local core = require "heed.core"
+local endless = require "heed.internal.endless"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local rng = require "heed.internal.rng"
@@ -73,11 +74,11 @@ end
 ---@return fun(): heed.Tensor, heed.Tensor, heed.Tensor?
 function task.endless(who, o, draw)
   local generator = rng.own(who, o.seed)
-  return function()
+  return endless.mark(function()
     local x, y, z = generator:run(draw)
     local device = heed.default_device()
     return x:to(device), y:to(device), z and z:to(device)
-  end
+  end)
 end
 
 

@@ -3,9 +3,11 @@
 -- All that a run decides by them follows from their losses, which its checkpoint has: a run that
 -- resumes counts them again.
 
+local endless = require "heed.internal.endless"
 local heed = require "heed"
 local evaluating = require "heed.nn.evaluating"
 local options = require "heed.internal.options"
+local rng = require "heed.internal.rng"
 local save = require "heed.save"
 
 local fail, kind = heed.fail, options.kind
@@ -50,6 +52,8 @@ local function read(given)
   if v.steps ~= nil then
     if not v.batches then fail("train: steps of validate count its batches, but it has none") end
     v.steps = options.count("train", "steps of validate", v.steps)
+  elseif endless.is(v.batches) then
+    fail("train: steps of validate expected, how many batches it takes, since these never end")
   end
   return v
 end
@@ -137,13 +141,22 @@ local function write_best(self, step, loss)
 end
 
 
+-- The mean loss of batches, whose order takes no random numbers from the training.
+local function apart(self, step)
+  local states = rng.states()
+  local loss = mean_loss(self, step)
+  rng.restore(states)
+  return loss
+end
+
+
 ---Validates after a step, if that is due.
 ---@param step integer
 ---@return number? loss
 function Validation:run(step)
   if step % self.every ~= 0 then return nil end
   local loss = evaluating("train", self.model, function()
-    return self.batches and mean_loss(self, step) or own_loss(self, step)
+    return self.batches and apart(self, step) or own_loss(self, step)
   end)
   if self.path and loss < self.best then write_best(self, step, loss) end
   count(self, step, loss)

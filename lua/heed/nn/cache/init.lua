@@ -52,8 +52,8 @@ local fail = heed.fail
 local Cache = {__name = "Cache"}
 
 ---@class heed.Cache.options
----@field window? integer a query sees itself and the window - 1 positions before it; those further
----back are forgotten
+---@field window? integer a query sees itself and the window - 1 positions before it, as
+---`mask.window(window - 1, 0)` says of a whole pass; those further back are forgotten
 ---@field keep? integer the first positions, which a window does not forget: G. Xiao et al. (2023),
 ---"Efficient streaming language models with attention sinks"; 0 unless given
 ---@field capacity? integer room for so many positions, made once: then the work of a step is always
