@@ -200,6 +200,35 @@ describe("a cache", function()
                    message(function() m.decoder(x, {cache = nn.Cache()}) end))
   end)
 
+  it("counts a predicate's queries from where they stand", function()
+    local function even(_, _, i, j) return (i - j) % 2 == 0 end
+    local causal, many = heed.mask.causal(), heed.mask.causal()
+    for k = 1, 60 do many = many & (heed.mask.window(50 + k, 0) | heed.mask.predicate(even)) end
+    local x = heed.randn(2, 7, 8)
+    for _, mask in ipairs{causal & heed.mask.predicate(even), many, causal & ~heed.mask.predicate(
+        function(b, _, i, j) return i ~= j and (i + j + b) % 3 == 0 end, {batch = true})} do
+      local layer = nn.MultiHeadAttention(8, 2, {mask = mask}):eval()
+      local cache, steps = nn.Cache(), {}
+      for _, part in ipairs{{1, 3}, {4, 4}, {5, 6}, {7, 7}} do
+        steps[#steps + 1] = layer(x[{{}, part}], {cache = cache})
+      end
+      near(heed.cat(steps, 2), layer(x), 1e-5, 1e-6, tostring(mask))
+      cache = nn.Cache{window = 2}
+      layer(x, {cache = cache})
+      assert.matches("option mask: one that counts from the query's position expected",
+                     message(layer, x:narrow(2, 1, 1), {cache = cache}))
+    end
+  end)
+
+  it("calls any layer of a decoder as a causal one", function()
+    local model, seen = nn.Decoder(8, 2, 1, {cross = false}), nil
+    model.layers[1] = function(x, o) seen = o.causal return x end
+    model(heed.ones(1, 2, 8))
+    assert.is_true(seen)
+    model(heed.ones(1, 2, 8), {causal = false})
+    assert.is_false(seen)
+  end)
+
   it("is refused where it cannot be right", function()
     local m, x = nn.Encoder(8, 2, 2, {layer_dropout = 0.5}), heed.zeros(1, 2, 8)
     assert.matches("nn.Encoder: option cache: not with layer_dropout while training; write "
@@ -226,6 +255,17 @@ describe("wrong calls", function()
        "nn.EncoderLayer: unknown option 'nrom'; did you mean 'norm'"},
       {nn.EncoderLayer, {8, 2, 4, {norm = "per"}}, "unknown norm 'per'; did you mean 'pre'"},
       {nn.EncoderLayer, {8, 2, {norm_type = "batch"}}, "unknown norm_type 'batch'"},
+      {nn.EncoderLayer, {8, 2, {norm_type = nn.RMSNorm, eps = 1}},
+       "option eps: it goes with norm_type 'layer' or 'rms'"},
+      {nn.EncoderLayer, {8, 2, {norm_type = nn.RMSNorm(8)}},
+       "a class or a function that makes a norm expected as norm_type, got RMSNorm"},
+      {nn.Encoder, {8, 2, 2, {each = function(i) return {gate = i == 2} end}},
+       "nn.Encoder: option each: weights as those of layer 1 expected in layer 2, .*gate"},
+      {nn.EncoderLayer, {8, 2, {activation = "relu2"}}, "function%(x%) return x:relu%(%):square"},
+      {nn.DecoderLayer, {8, 2, {norm_first = true}}, "'norm_first'.*write norm = \"pre\""},
+      {nn.Encoder, {8, 2, 1, {rotary_pos_emb = true}}, "'rotary_pos_emb'.*write rope = true"},
+      {nn.Decoder, {8, 2, 1, {one_kv_head = true}}, "write kv_heads = 1"},
+      {nn.Transformer, {8, 2, {d_model = 8}}, "'d_model'.*the first argument"},
       {nn.EncoderLayer, {8, 2, {norm_type = 3}}, "a function expected as norm_type, got 3"},
       {nn.EncoderLayer, {8, 2, {norm_type = function() end}}, "as what norm_type makes, got nil"},
       {nn.EncoderLayer, {8, 2, {cross = true}}, "unknown option 'cross'"},

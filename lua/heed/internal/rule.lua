@@ -163,6 +163,19 @@ function rule.of_predicate(f, o)
 end
 
 
+-- The predicate of queries that stand n positions further on. The layers of a step ask for the same
+-- one, so that the last one is kept.
+local function predicate_behind(p, n)
+  if not p.moved or p.moved_by ~= n then
+    local f = p.f
+    p.moved = {f = function(b, h, i, j) return f(b, h, i + n, j) end, batch = p.batch,
+               heads = p.heads, dense = {}, n = 0}
+    p.moved_by = n
+  end
+  return p.moved
+end
+
+
 -- Operators --------------------------------------------------------------
 
 local function as_mask(value)
@@ -238,6 +251,47 @@ function Mask.__band(a, b) return join({as_mask(a), as_mask(b)}, WORD["and"], "&
 function Mask.__bor(a, b) return join({as_mask(a), as_mask(b)}, WORD["or"], "|") end
 
 function Mask.__bnot(m) return join({as_mask(m)}, WORD["not"], "~") end
+
+
+---Whether a mask asks a predicate.
+---@param value heed.Mask
+---@return boolean
+function rule.has_predicate(value)
+  local found = false
+  each_rule(inside[value], function(contents)
+    for _, one in ipairs(contents.operands) do found = found or not is_tensor(one) end
+  end)
+  return found
+end
+
+
+-- Contents whose predicates are those of queries n positions further on.
+local function contents_behind(m, n)
+  local moved = {}
+  for name, part in pairs(m) do moved[name] = part end
+  for i, one in ipairs(m.operands or {}) do
+    if moved.operands == m.operands then moved.operands = append({}, m.operands) end
+    if not is_tensor(one) then moved.operands[i] = predicate_behind(one, n) end
+  end
+  if not m.rule then
+    moved.parts = {}
+    for i, part in ipairs(m.parts) do
+      moved.parts[i] = of_contents(contents_behind(inside[part], n))
+    end
+  end
+  return moved
+end
+
+
+---A mask of queries that stand n positions further on: i of its predicates counts from there. What
+---its other words say of queries follows from where keys end.
+---@param value heed.Mask
+---@param n integer
+---@return heed.Mask
+function rule.behind(value, n)
+  if n == 0 or not rule.has_predicate(value) then return value end
+  return of_contents(contents_behind(inside[value], n))
+end
 
 
 -- For attention ----------------------------------------------------------

@@ -180,6 +180,7 @@ torch_names.multihead = {
 
 ---Options of `generate` of the library transformers.
 torch_names.generate = {
+  eos_token = "stop = id, or a list of ids",
   eos_token_id = "stop = id, or a list of ids",
   do_sample = "temperature = 1; the best id is taken each time unless given",
   max_length = "max = n, of the new ids",
@@ -189,6 +190,30 @@ torch_names.generate = {
   prompt_lookup_num_tokens = "lookup = n",
   streamer = "on_token = f",
   use_cache = "cache = false, or a cache",
+}
+
+
+---Options of layers of PyTorch's and of x-transformers.
+torch_names.layers = {
+  alibi_pos_bias = "position_bias = heed.bias.alibi(heads)",
+  attn_kv_heads = "kv_heads = n",
+  attn_num_mem_kv = "memory = n",
+  attn_qk_norm = "qk_norm = true",
+  d_model = "the first argument: nn.Encoder(dim, heads, layers)",
+  depth = "the third argument: nn.Encoder(dim, heads, layers)",
+  dim_feedforward = "hidden = n",
+  ff_glu = "gated = true",
+  ff_relu_squared = "activation = function(x) return x:relu():square() end",
+  ff_swish = 'activation = "silu"',
+  nhead = "the second argument: nn.Encoder(dim, heads, layers)",
+  norm_first = 'norm = "pre"',
+  num_kv_heads = "kv_heads = n",
+  one_kv_head = "kv_heads = 1",
+  pre_norm = 'norm = "pre"',
+  rel_pos_bias = "position_bias = heed.bias.t5{heads = n}",
+  rotary_pos_emb = "rope = true",
+  sandwich_norm = 'norm = "sandwich"',
+  use_rmsnorm = 'norm_type = "rms"',
 }
 
 

@@ -109,6 +109,8 @@ end
 
 -- Gated linear units, by the activations of their gates: Shazeer, GLU Variants Improve
 -- Transformer, 2020.
+local SQUARED <const> = {relu2 = true, relu_squared = true, squared_relu = true}    -- no names here
+
 local GATED = {geglu = "gelu", glu = "sigmoid", reglu = "relu", swiglu = "silu"}
 
 
@@ -126,7 +128,7 @@ end
 ---@return function
 function activations.find(who, value)
   if type(value) ~= "string" then
-    local is_class = type(value) == "table" and not Module.is(value) and value.__is_module
+    local is_class = type(value) == "table" and not Module.is(value) and rawget(value, "__is_module")
     if is_class then value = value() end
     return options.callable(who, "activation", value)
   end
@@ -134,6 +136,10 @@ function activations.find(who, value)
   local names = options.names(GATED)
   for name in pairs(by_function) do names[#names + 1] = name end
   table.sort(names)
+  if SQUARED[value] then
+    heed.fail("%s: unknown activation '%s'; write activation = function(x) return x:relu():square() "
+              .. "end", who, value)
+  end
   heed.fail("%s: unknown activation '%s'; %s", who, value, options.hint(value, names))
 end
 

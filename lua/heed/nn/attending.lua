@@ -265,7 +265,7 @@ end
 -- Refuses what would count keys wrongly in a cache. One with keep does not hold what is between.
 local function check_cached(call, o)
   local cache, mask = call.cache, o.mask
-  local absolute = rule.is(mask) and rule.is_absolute(mask)
+  local absolute = rule.is(mask) and (rule.is_absolute(mask) or rule.has_predicate(mask))
   if cache.capacity and o.bias ~= nil then
     heed.fail("%s: option bias: not with a cache that has a capacity: its keys do not end where "
               .. "the queries do", call.who)
@@ -292,6 +292,7 @@ local function attend_further(call, q, k, v, o, run)
   local fixed = call.cache.capacity
   local all_k, all_v, mask = call.cache:append(call.layer, k, v, o.causal or false,
                                                fixed and o.mask or nil)
+  if rule.is(o.mask) then o.mask = rule.behind(o.mask, size(all_k, 3) - size(k, 3)) end
   o.lengths, o.mask = nil, fixed and mask or both(mask, o.mask)
   if fixed then o.causal = false end                       -- the mask says so
   local z, weights, lse = run(q, all_k, all_v, o)

@@ -15,9 +15,11 @@ local MultiHeadAttention = require "heed.nn.multihead"
 local call = require "heed.nn.block_call"
 local layers = require "heed.nn.layers"
 local mlp = require "heed.nn.mlp"
+local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local part = require "heed.nn.part"
+local torch_names = require "heed.internal.torch_names"
 
 local any, count = options.any, options.count
 local is_tensor, rank_of, size_of = heed.is_tensor, heed.dim, heed.size
@@ -100,6 +102,12 @@ local NORMS = {layer = LayerNorm, rms = layers.RMSNorm}
 function block.new_norm(who, dim, o)
   local kind = o.norm_type == nil and "layer" or o.norm_type
   if type(kind) ~= "string" then
+    if Module.is(kind) then
+      heed.fail("%s: a class or a function that makes a norm expected as norm_type, got %s",
+                who, options.kind(kind))
+    elseif o.eps ~= nil then
+      heed.fail("%s: option eps: it goes with norm_type 'layer' or 'rms', not with a function", who)
+    end
     local made = options.callable(who, "norm_type", kind)(dim)
     return options.callable(who, "what norm_type makes", made)
   end
@@ -278,7 +286,7 @@ block.EncoderLayer = EncoderLayer
 function EncoderLayer:init(dim, heads, hidden, given)
   hidden, given = hidden_and_options(hidden, given)
   build(self, "nn.EncoderLayer", dim, heads, hidden,
-             options.read("nn.EncoderLayer", given, block.ENCODER_LAYER))
+             options.read("nn.EncoderLayer", given, block.ENCODER_LAYER, torch_names.layers))
 end
 
 
@@ -314,7 +322,7 @@ block.DecoderLayer = DecoderLayer
 ---`context_dim`, the context's features, `dim` unless given
 function DecoderLayer:init(dim, heads, hidden, given)
   hidden, given = hidden_and_options(hidden, given)
-  local o = options.read("nn.DecoderLayer", given, block.DECODER_LAYER)
+  local o = options.read("nn.DecoderLayer", given, block.DECODER_LAYER, torch_names.layers)
   if o.context_dim ~= nil and not o.cross then
     heed.fail("nn.DecoderLayer: option context_dim: there is no context with cross = false")
   end

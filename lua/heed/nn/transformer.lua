@@ -14,6 +14,7 @@ local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local part = require "heed.nn.part"
+local torch_names = require "heed.internal.torch_names"
 
 local any, count, joined = options.any, options.count, block.joined
 
@@ -37,6 +38,18 @@ local function bytes_of(layer)
 end
 
 
+-- Gives layer i the weights of the first, which are of the same names and sizes.
+local function copy_into(who, layer, first, i)
+  local state = first:state()
+  local problems = layer:compare(state)
+  if #problems > 0 then
+    heed.fail("%s: option each: weights as those of layer 1 expected in layer %d, but of those %s",
+              who, i, problems[1])
+  end
+  layer:load_state(state)
+end
+
+
 -- Layers that begin as copies of the first: nobody but the first draws weights, as in PyTorch.
 local function copies(who, n, make)
   local list = {make(1)}
@@ -44,7 +57,7 @@ local function copies(who, n, make)
   core.with_generators({rng = heed.rng_state()}, function()
     for i = 2, n do
       list[i] = make(i)
-      if not parameter.is_hollow() then list[i]:load_state(list[1]:state()) end
+      if not parameter.is_hollow() then copy_into(who, list[i], list[1], i) end
     end
   end)
   return list
@@ -172,7 +185,7 @@ transformer.Encoder = Encoder
 ---@param given? heed.Encoder.options
 function Encoder:init(dim, heads, layers, given)
   build(self, "nn.Encoder", block.EncoderLayer, dim, heads, layers,
-             options.read("nn.Encoder", given, ENCODER))
+             options.read("nn.Encoder", given, ENCODER, torch_names.layers))
 end
 
 
@@ -203,7 +216,7 @@ transformer.Decoder = Decoder
 ---`context_dim`
 function Decoder:init(dim, heads, layers, given)
   build(self, "nn.Decoder", block.DecoderLayer, dim, heads, layers,
-             options.read("nn.Decoder", given, DECODER))
+             options.read("nn.Decoder", given, DECODER, torch_names.layers))
 end
 
 
@@ -218,9 +231,11 @@ function Decoder:forward(x, context, given, ...)
   local o
   if not self.cross then
     o = call.read("nn.Decoder", context, given, ...)
+    o.causal = o.causal == nil or o.causal
     return run(self, x, o, o)
   end
   context, o = call.read_context("nn.Decoder", context, given, ...)
+  o.causal = o.causal == nil or o.causal
   return run(self, x, o, context, o)
 end
 
@@ -259,7 +274,7 @@ end
 ---@param heads integer
 ---@param given? heed.Transformer.options
 function Transformer:init(dim, heads, given)
-  local o = options.read(SELF, given, TRANSFORMER)
+  local o = options.read(SELF, given, TRANSFORMER, torch_names.layers)
   local encoder_layers, decoder_layers = layer_counts(o.layers)
   o.layers = nil
   self.encoder = Encoder(dim, heads, encoder_layers, o)

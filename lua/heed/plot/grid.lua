@@ -36,8 +36,10 @@ local function common_scale(list, given)
   local lists = {}
   for k = 1, #list do
     local rows = values.table(list[k])
-    if type(rows) ~= "table" then
-      heed.fail("grid: a matrix expected at [%d], got %s", k, kind(list[k]))
+    local rank = heed.is_tensor(list[k]) and list[k]:dim() or 2
+    if type(rows) ~= "table" or rank ~= 2 then
+      heed.fail("grid: a matrix expected at [%d], got %s%s", k, kind(list[k]),
+                rank > 2 and "; a tensor of several is an argument by itself" or "")
     end
     for _, row in ipairs(rows) do lists[#lists + 1] = values.numbers("grid", row) end
   end
