@@ -154,7 +154,7 @@ end
 
 
 ---Where a function gives true. The function is called once for each shape: use it where no rule
----does.
+---does. A layer with a cache counts the query's row from the first token on.
 ---@param f fun(b: integer?, h: integer?, i: integer, j: integer): boolean sequence, head, row of
 ---the query and of the key, all from 1
 ---@param given? {batch: boolean, heads: boolean} false: the same for all sequences, for all heads;

@@ -107,10 +107,11 @@ for _, row in ipairs(ACTIVATIONS) do
 end
 
 
+-- Names that others have for the square of ReLU, which is a function here.
+local SQUARED <const> = {relu2 = true, relu_squared = true, squared_relu = true}
+
 -- Gated linear units, by the activations of their gates: Shazeer, GLU Variants Improve
 -- Transformer, 2020.
-local SQUARED <const> = {relu2 = true, relu_squared = true, squared_relu = true}    -- no names here
-
 local GATED = {geglu = "gelu", glu = "sigmoid", reglu = "relu", swiglu = "silu"}
 
 
@@ -128,7 +129,8 @@ end
 ---@return function
 function activations.find(who, value)
   if type(value) ~= "string" then
-    local is_class = type(value) == "table" and not Module.is(value) and rawget(value, "__is_module")
+    local is_class = type(value) == "table" and not Module.is(value)
+                     and rawget(value, "__is_module")
     if is_class then value = value() end
     return options.callable(who, "activation", value)
   end
@@ -137,8 +139,8 @@ function activations.find(who, value)
   for name in pairs(by_function) do names[#names + 1] = name end
   table.sort(names)
   if SQUARED[value] then
-    heed.fail("%s: unknown activation '%s'; write activation = function(x) return x:relu():square() "
-              .. "end", who, value)
+    heed.fail("%s: unknown activation '%s'; write function(x) return x:relu():square() end", who,
+              value)
   end
   heed.fail("%s: unknown activation '%s'; %s", who, value, options.hint(value, names))
 end
