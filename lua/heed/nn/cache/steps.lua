@@ -103,8 +103,7 @@ end
 -- tokens that are tried again would be there twice.
 local function check_ended(cache)
   local step = cache.step
-  local pass = step.pass
-  if not pass or pass.ended or pass == cache.last_pass then return end
+  if not step.pass or step.pass.ended then return end
   fail(step.first and "%s: it holds the keys of a call that failed; make a new nn.Cache()"
        or "%s: the last call failed behind its last layer, and %d tokens of it are there; "
           .. "cache:truncate(cache:length() - %d) forgets them", SELF, step.T, step.T)
