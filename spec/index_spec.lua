@@ -375,3 +375,41 @@ describe("a diagonal", function()
     assert.same({1, 2, 3, 0}, values(y[1]))
   end)
 end)
+
+
+describe("slice", function()
+  -- The positions from start on, or nil where a bound lies outside.
+  local function walked(n, start, stop, step)
+    if start < 1 or stop < 0 or step > 0 and (start > n + 1 or stop > n) then return nil end
+    if step < 0 and (start > n or stop < 1 or stop > n + 1) then return nil end
+    local list = {}
+    for i = start, stop, step do list[#list + 1] = i end
+    return list
+  end
+
+  it("walks up and down, as far as both bounds lie within or just outside", function()
+    local n = 4
+    local x = heed.arange(n)
+    for _, step in ipairs{-3, -2, -1, 1, 2, 3} do
+      for start = 1, n + 2 do
+        for stop = 0, n + 2 do
+          local wanted = walked(n, start, stop, step)
+          local good, y = pcall(heed.slice, x, 1, start, stop, step)
+          local what = ("%d, %d, %d"):format(start, stop, step)
+          assert.equal(wanted ~= nil, good, what)
+          if wanted then assert.same(wanted, y:totable(), what) end
+        end
+      end
+    end
+  end)
+end)
+
+
+describe("powers of whole numbers", function()
+  it("are whole from 0 on", function()
+    local x = heed.tensor{2, 0, -3}
+    assert.same({1, 1, 1}, x:pow(0):totable())
+    assert.same({2, 0, -3}, x:pow(1):totable())
+    assert.error_matches(function() x:pow(-1) end, "no power of %-1")
+  end)
+end)

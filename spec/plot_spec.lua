@@ -44,6 +44,14 @@ describe("what a picture is not", function()
     assert.equal(wanted, tostring(plot.heat(heed.eye(2):gt(0))))
   end)
 
+  it("is wider than 16 columns as a label, which is cut", function()
+    local function label(n)
+      return tostring(plot.heat({{1, 2}}, {rows = {("x"):rep(n)}})):match "^x+~?"
+    end
+    assert.equal(("x"):rep(16), label(16))
+    assert.equal(("x"):rep(15) .. "~", label(17))
+  end)
+
   it("is said with what to write", function()
     local p = plot.heat{{1, 2}}
     assert.matches("picture: there is no 'show'; write print%(picture%)",
