@@ -389,12 +389,12 @@ describe("slice", function()
 
   it("walks up and down, as far as both bounds lie within or just outside", function()
     local n = 4
-    local x = heed.arange(n)
+    local line = heed.arange(n)
     for _, step in ipairs{-3, -2, -1, 1, 2, 3} do
       for start = 1, n + 2 do
         for stop = 0, n + 2 do
           local wanted = walked(n, start, stop, step)
-          local good, y = pcall(heed.slice, x, 1, start, stop, step)
+          local good, y = pcall(heed.slice, line, 1, start, stop, step)
           local what = ("%d, %d, %d"):format(start, stop, step)
           assert.equal(wanted ~= nil, good, what)
           if wanted then assert.same(wanted, y:totable(), what) end
@@ -407,9 +407,9 @@ end)
 
 describe("powers of whole numbers", function()
   it("are whole from 0 on", function()
-    local x = heed.tensor{2, 0, -3}
-    assert.same({1, 1, 1}, x:pow(0):totable())
-    assert.same({2, 0, -3}, x:pow(1):totable())
-    assert.error_matches(function() x:pow(-1) end, "no power of %-1")
+    local whole = heed.tensor{2, 0, -3}
+    assert.same({1, 1, 1}, whole:pow(0):totable())
+    assert.same({2, 0, -3}, whole:pow(1):totable())
+    assert.error_matches(function() whole:pow(-1) end, "no power of %-1")
   end)
 end)
