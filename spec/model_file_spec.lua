@@ -187,7 +187,11 @@ describe("a .model file", function()
       assert.equal("▁ab|<extra_id_1>|▁a|</s>", pieces(tok, "ab<extra_id_1>a", {parse = true}))
       local _, types = tok:encode("a", {pair = "a", types = true})
       assert.same({1, 1, 1, 1}, types:totable())
-      config.extra_ids = nil
+      config.pad_token, config.cls_token = "<none>", "<first>"
+      tok = assert(beside(tiny() .. UNIGRAM, {tokenizer_config = config}))
+      assert.same({18, 19, 20}, {tok:id "<extra_id_0>", tok:id "<none>", tok:id "<first>"})
+      assert.equal("a", tok:decode(tok:encode("<none>a<first>", {parse = true})))
+      config.pad_token, config.cls_token, config.extra_ids = nil, nil, nil
       assert.equal(115, #assert(beside(tiny() .. UNIGRAM, {tokenizer_config = config})))
       config.additional_special_tokens = json.array{"<extra_id_0>", "<extra_id_1>"}
       tok = assert(beside(tiny() .. UNIGRAM, {tokenizer_config = config}))
