@@ -130,6 +130,33 @@ describe("an environment variable that is empty", function()
 end)
 
 
+-- The program script runs another one in a terminal of its own.
+local in_terminal = os.execute "script -qec true /dev/null >/dev/null 2>&1 </dev/null" and it or pending
+
+describe("a picture that is printed", function()
+  local DRAW <const> = [[lua5.4 -e 'print(require("heed").plot.heat{{1, 2}})']]
+
+  local function has_colour(environment, command)
+    return output_of(environment .. " " .. command):find("\27[48;2;", 1, true) ~= nil
+  end
+
+  in_terminal("has colours in a terminal that has them, unless they are refused", function()
+    local drawn = ("script -qec %q /dev/null </dev/null"):format(DRAW)
+    for environment, wanted in pairs{
+      ["COLORTERM=truecolor NO_COLOR="] = true, ["COLORTERM=24bit NO_COLOR="] = true,
+      ["COLORTERM=24bit NO_COLOR=1"] = false, ["COLORTERM=yes NO_COLOR="] = false,
+      ["COLORTERM="] = false,
+    } do
+      assert.equal(wanted, has_colour(environment, drawn), environment)
+    end
+  end)
+
+  it("has none in a file", function()
+    assert.is_false(has_colour("COLORTERM=24bit NO_COLOR=", DRAW))
+  end)
+end)
+
+
 local MAKE <const> = "env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory "
 
 describe("make install", function()
