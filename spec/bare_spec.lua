@@ -131,7 +131,8 @@ end)
 
 
 -- The program script runs another one in a terminal of its own.
-local in_terminal = os.execute "script -qec true /dev/null >/dev/null 2>&1 </dev/null" and it or pending
+local in_terminal = os.execute "script -qec true /dev/null >/dev/null 2>&1 </dev/null" and it
+                    or pending
 
 describe("a picture that is printed", function()
   local DRAW <const> = [[lua5.4 -e 'print(require("heed").plot.heat{{1, 2}})']]
