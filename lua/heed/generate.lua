@@ -51,7 +51,8 @@ local function check_beams(o)
   for _, name in ipairs{"lookup", "min_p", "on_token", "repetition_penalty", "seed",
                         "temperature", "top_k", "top_p"} do
     if o[name] ~= nil and not (name == "temperature" and o[name] == 0) then
-      fail("generate: no option %s expected with beams, which are the best that was found", name)
+      fail("generate: no option %s expected with beams: they are the best that was found, none is "
+           .. "drawn", name)
     end
   end
 end

@@ -29,7 +29,9 @@ local block = {}
 
 
 ---@class heed.transformer.options
----@field norm? "post"|"pre"|"sandwich"|"output" where the norms stand: "post" unless given
+---@field norm? "post"|"pre"|"sandwich"|"output" where the norms stand, f a part of the layer:
+---"post", norm(x + f(x)), unless given; "pre", x + f(norm(x)); "sandwich", x + norm(f(norm(x)));
+---"output", x + norm(f(x))
 ---@field norm_type? "layer"|"rms"|function LayerNorm unless given; a function makes one: f(dim)
 ---@field eps? number of the norms, theirs unless given
 ---@field activation? string|function of the MLP: "relu" unless given; "swiglu" and its like too

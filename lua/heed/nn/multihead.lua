@@ -85,7 +85,9 @@ local read_call = attending.reader(SELF, false)
 ---whose first weights are 0 and biases 1: J. Jumper et al. (2021), "Highly accurate protein
 ---structure prediction with AlphaFold", supplementary algorithm 7
 ---@field memory? integer how many learnt keys and values all queries attend to besides, whatever
----the masks: S. Sukhbaatar et al. (2019), "Augmenting self-attention with persistent memory"
+---the masks: S. Sukhbaatar et al. (2019), "Augmenting self-attention with persistent memory".
+---Weights leave out its columns, as those of a sink, so that rows may add up to less than 1;
+---qk_norm is of its keys, too
 ---@field bias? boolean of the projections; true unless given
 ---@field out_bias? boolean of the last projection, where it differs from the others
 ---@field dropout? number of the weights, while training; 0 unless given

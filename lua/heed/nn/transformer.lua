@@ -177,7 +177,8 @@ transformer.Encoder = Encoder
 ---@field final_norm? boolean whether a norm follows the last layer; unless given, not with "post"
 ---@field each? fun(i: integer): heed.transformer.options? what is different in layer i, such as its
 ---mask or rope; the layers' weights have the same sizes
----@field layer_dropout? number how likely it is that a layer is left out, while training; 0
+---@field layer_dropout? number how likely it is that a layer is left out, while training; those
+---that stay are as they are; 0
 
 ---@param dim integer of the features
 ---@param heads integer
