@@ -81,6 +81,10 @@ describe("an option of PyTorch's attention", function()
                      .. "got the string 'causal'; write causal = true, or mask = "
                      .. "heed.mask.causal%(%)",
                      message(call, {mask = "causal"}))
+      assert.matches("argument 'mask': .*got a function; a call makes one: heed.mask.causal%(%)",
+                     message(call, {mask = heed.mask.causal}))
+      assert.matches("argument 'bias': .*got a function; a call makes one: heed.bias.alibi%(",
+                     message(call, {bias = heed.bias.alibi}))
     end
     assert.matches("'key_padding_mask'; write mask = m of shape %(B, 1, 1, S%)",
                    message(calls.attention, {key_padding_mask = 1}))

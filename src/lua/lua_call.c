@@ -544,16 +544,18 @@ static int type_of_field (lua_State *L, const char *name) {
 
 
 /*
-** has_values(options): does attention get a table as its mask or bias, a word as its mask, or a
-** sink, so that heed/internal/attention.lua is needed? Asked for each call, hence here.
+** has_values(options): does attention get a table or a function as its mask or bias, a word as its
+** mask, or a sink, so that heed/internal/attention.lua is needed? Asked for each call, hence here.
 */
 static int l_has_values (lua_State *L) {
   lua_settop(L, 1);
-  const int mask = lua_istable(L, 1) ? type_of_field(L, "mask") : LUA_TNIL;
-  lua_pushboolean(L, lua_istable(L, 1) &&
-                  (mask == LUA_TTABLE || mask == LUA_TSTRING ||
-                   type_of_field(L, "bias") == LUA_TTABLE ||
-                   type_of_field(L, "sink") != LUA_TNIL || lua_getmetatable(L, 1)));
+  if (lua_istable(L, 1)) {
+    const int mask = type_of_field(L, "mask"), bias = type_of_field(L, "bias");
+    lua_pushboolean(L, mask == LUA_TTABLE || mask == LUA_TFUNCTION || mask == LUA_TSTRING ||
+                    bias == LUA_TTABLE || bias == LUA_TFUNCTION ||
+                    type_of_field(L, "sink") != LUA_TNIL || lua_getmetatable(L, 1));
+  }
+  else lua_pushboolean(L, false);
   return 1;
 }
 

@@ -47,11 +47,12 @@ core.tell_options("attention", {
 -- Sets rule and operands in place of a mask.
 local function set_mask(o, q, B, H, T, S, rank)
   local m = o.mask
-  if type(m) ~= "table" and type(m) ~= "string" then return end
+  if type(m) ~= "table" and type(m) ~= "string" and type(m) ~= "function" then return end
   if not is_mask(m) then
     fail("attention: argument 'mask': a mask of heed.mask or a bool tensor expected, got %s%s",
          options.typed(m), is_bias(m) and "; what is added to the scores is called 'bias'"
-         or m == "causal" and "; write causal = true, or mask = heed.mask.causal()" or "")
+         or m == "causal" and "; write causal = true, or mask = heed.mask.causal()"
+         or type(m) == "function" and "; a call makes one: heed.mask.causal()" or "")
   end
   o.rule, o.operands = rule.resolve(m, B, H, T, S, rank, q.device)
   o.mask = nil
@@ -73,14 +74,15 @@ end
 -- (H, T + S - 1), what depends on the distance.
 local function set_bias(o, q, H, T, S)
   local b = o.bias
-  if type(b) ~= "table" then return end
+  if type(b) ~= "table" and type(b) ~= "function" then return end
   if rawequal(getmetatable(b), Computed) then
     o.bias = T > 0 and S > 0 and b.f(T, S, q) or nil
     return set_bias(o, q, H, T, S)
   end
   if not is_bias(b) then
     fail("attention: argument 'bias': a bias of heed.bias or a float tensor expected, got %s%s",
-         options.typed(b), is_mask(b) and "; who may attend is called 'mask'" or "")
+         options.typed(b), is_mask(b) and "; who may attend is called 'mask'"
+         or type(b) == "function" and "; a call makes one: heed.bias.alibi(heads)" or "")
   end
   if b.heads and b.heads ~= H and b.heads ~= 1 then
     fail("attention: argument 'bias': %s is for %d heads, got queries of shape %s", b.__name,

@@ -184,8 +184,9 @@ end
 local function read_number(o, name)
   local value = o[name]
   if value == nil then return false end
-  if options.positive(SELF, "option " .. name, value) > 0 then return value end
-  heed.fail("%s: a number above 0 expected as option %s, got 0", SELF, name)
+  if type(value) == "number" and value > 0 and value < math.huge then return value end
+  heed.fail("%s: a finite number above 0 expected as option %s, got %s", SELF, name,
+            options.kind(value))
 end
 
 
