@@ -250,6 +250,12 @@ describe("a bias of its own", function()
     assert.matches("a value of heed.bias, a function or a module expected as option "
                    .. "position_bias, got a tensor",
                    why{position_bias = heed.zeros(2)})
+    for _, value in ipairs{0, -1, 0 / 0, math.huge, "x", heed.zeros(1)} do
+      for _, name in ipairs{"scale", "softcap"} do
+        assert.matches("a finite number above 0 expected as option " .. name .. ", got ",
+                       why{[name] = value})
+      end
+    end
     assert.matches("a module expected as option position_bias, got its class; Linear",
                    why{position_bias = nn.Linear})
     assert.matches("a value of heed.mask expected as option mask, got false", why{mask = false})
