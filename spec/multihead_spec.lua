@@ -252,7 +252,7 @@ describe("a bias of its own", function()
                    why{position_bias = heed.zeros(2)})
     for _, value in ipairs{0, -1, 0 / 0, math.huge, "x", heed.zeros(1)} do
       for _, name in ipairs{"scale", "softcap"} do
-        assert.matches("a finite number above 0 expected as option " .. name .. ", got ",
+        assert.matches("a number above 0 expected as option " .. name .. ", got ",
                        why{[name] = value})
       end
     end

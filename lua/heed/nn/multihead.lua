@@ -185,7 +185,7 @@ local function read_number(o, name)
   local value = o[name]
   if value == nil then return false end
   if type(value) == "number" and value > 0 and value < math.huge then return value end
-  heed.fail("%s: a finite number above 0 expected as option %s, got %s", SELF, name,
+  heed.fail("%s: a number above 0 expected as option %s, got %s", SELF, name,
             options.kind(value))
 end
 
