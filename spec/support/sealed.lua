@@ -10,7 +10,7 @@ sealed.here = type(require "heed") == "userdata"
 -- Modules that scripts of a sealed state cannot require.
 local MODULES <const> = {
   "heed.attention.places", "heed.attention.rope_scaling", "heed.constrain.json", "heed.core",
-  "heed.generate.replay", "heed.internal.classes", "heed.internal.options",
+  "heed.generate.replay", "heed.help.entries", "heed.internal.classes", "heed.internal.options",
   "heed.internal.reference", "heed.internal.rule", "heed.internal.synonyms",
   "heed.internal.torch_names", "heed.nn.hooks", "heed.nn.parameter",
   "heed.plot.gnuplot", "heed.train.validation",
