@@ -1,5 +1,5 @@
--- What a configuration of a model leaves out is what transformers takes for it: a directory
--- without the entry is as one that says so, and another value tells in numbers or in a refusal.
+-- Entries that a model's configuration leaves out have transformers' defaults: a directory without
+-- one is as a directory that says so, and another value tells in numbers or in a refusal.
 
 local directories = require "spec.support.directories"
 local heed = require "heed"
@@ -94,7 +94,7 @@ local function set(c, name, value)
 end
 
 
--- What a model computes of its golden inputs.
+-- The results of a model for its golden inputs.
 local function result(m, name)
   local e = heed.load(directories.HERE .. name .. "/expect.safetensors") or {}
   local pixels = e.pixel_values and e.pixel_values:to "float64"
@@ -107,7 +107,7 @@ local function result(m, name)
 end
 
 
--- What comes of a directory with another configuration: numbers, or a refusal.
+-- The outcome of a directory with another configuration: numbers, or a refusal.
 local function outcome(case, value)
   local files = {["config.json"] = case.old and "config_v4.json" or "config.json",
                  ["model.safetensors"] = "model.safetensors"}

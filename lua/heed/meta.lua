@@ -2695,7 +2695,7 @@ function heed.core.frames(call, path) end
 ---@return boolean
 function heed.core.fits(value, classes, ...) end
 
----What a module's call gives. A call that `pass` stamped comes to its end with it.
+---The results of a module's call, as they are. A call that `pass` stamped comes to its end with it.
 ---@param ... any
 ---@return any ...
 function heed.core.ended(...) end

@@ -509,7 +509,7 @@ end
 ---@field batches function gives the next batch, or nil at the end; a task, for instance
 ---@field optimizer heed.Optimizer
 ---@field accumulate? integer batches for each step, whose gradients are averaged; 1 unless given.
----Those behind the last whole step are taken, and not used
+---Batches behind the last whole step are taken, and not used
 ---@field autocast? "bfloat16"|"float16" the type of mixed precision for model and loss
 ---@field scaler? heed.Scaler of losses; for float16 there is one unless given
 ---@field average? heed.EMA averages of the weights, updated after each step

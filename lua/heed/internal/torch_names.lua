@@ -193,6 +193,12 @@ torch_names.generate = {
 }
 
 
+local SQUARED <const> = "function(x) return x:relu():square() end"
+
+---Names of activations elsewhere.
+torch_names.activations = {relu2 = SQUARED, relu_squared = SQUARED, squared_relu = SQUARED}
+
+
 ---Options of layers of PyTorch's and of x-transformers.
 torch_names.layers = {
   alibi_pos_bias = "position_bias = heed.bias.alibi(heads)",
@@ -203,7 +209,7 @@ torch_names.layers = {
   depth = "the third argument: nn.Encoder(dim, heads, layers)",
   dim_feedforward = "hidden = n",
   ff_glu = "gated = true",
-  ff_relu_squared = "activation = function(x) return x:relu():square() end",
+  ff_relu_squared = "activation = " .. SQUARED,
   ff_swish = 'activation = "silu"',
   nhead = "the second argument: nn.Encoder(dim, heads, layers)",
   norm_first = 'norm = "pre"',

@@ -7,6 +7,7 @@ local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local refuse_tensor = require "heed.nn.refuse_tensor"
+local torch_names = require "heed.internal.torch_names"
 
 local no_more = options.no_more
 
@@ -107,9 +108,6 @@ for _, row in ipairs(ACTIVATIONS) do
 end
 
 
--- Names that others have for the square of ReLU, which is a function here.
-local SQUARED <const> = {relu2 = true, relu_squared = true, squared_relu = true}
-
 -- Gated linear units, by the activations of their gates: Shazeer, GLU Variants Improve
 -- Transformer, 2020.
 local GATED = {geglu = "gelu", glu = "sigmoid", reglu = "relu", swiglu = "silu"}
@@ -138,10 +136,8 @@ function activations.find(who, value)
   local names = options.names(GATED)
   for name in pairs(by_function) do names[#names + 1] = name end
   table.sort(names)
-  if SQUARED[value] then
-    heed.fail("%s: unknown activation '%s'; write function(x) return x:relu():square() end", who,
-              value)
-  end
+  local written = torch_names.activations[value]
+  if written then heed.fail("%s: unknown activation '%s'; write %s", who, value, written) end
   heed.fail("%s: unknown activation '%s'; %s", who, value, options.hint(value, names))
 end
 

@@ -113,9 +113,11 @@ local function replaced(hook, values, ...)
   local n = select("#", ...)
   local new = {n = math.max(n, values.n), ...}
   if (...) == nil then
-    if next(new) ~= "n" or next(new, "n") ~= nil then
-      heed.fail("%s: the hook returned nil before other values; return the first of them, too",
-                hook.name)
+    for i = 2, n do
+      if new[i] ~= nil then
+        heed.fail("%s: the hook returned nil before other values; return the first of them, too",
+                  hook.name)
+      end
     end
     return values
   end

@@ -61,7 +61,7 @@ local KNOWN <const> = {
   y = any,
 }
 
--- What is said where a logarithmic axis shows no number.
+-- The note of a logarithmic axis that shows no number.
 local function note_of(lists, log)
   if not log.y then return nil end
   for _, list in ipairs(lists) do
