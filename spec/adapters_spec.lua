@@ -169,6 +169,10 @@ describe("models.load_adapters", function()
      "an object expected as rank_pattern, got 3"},
     {"another rank", function(c) c.r = 2 end, "floats of %(2, %d+%) expected as the tensor"},
     {"one matrix", function(_, t) t[DOWN] = nil end, "the tensor .*q_proj.lora_A.weight.* missing"},
+    {"another number of outputs", function(_, t)
+      local name = DOWN:gsub("lora_A", "lora_B")
+      t[name] = heed.zeros(7, t[name]:size(2))
+    end, "floats of %(%d+, 3%) expected as the tensor .*lora_B"},
     {"integers", function(_, t) t[DOWN] = t[DOWN]:long() end, "floats of %(3, 32%) expected as"},
     {"a vector", function(_, t) t[DOWN] = t[DOWN]:flatten() end, "floats of %(3, 32%) expected as"},
     {"a surplus", function(_, t) t["base_model.model.x.lora_A.weight"] = heed.ones(3, 4) end,

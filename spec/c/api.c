@@ -424,6 +424,7 @@ static void commits_whole_changes (heed_context *cx, heed_context *other) {
   heed_tensor *pair = heed_from(cx, HEED_FLOAT64, 1, (int64_t[]){2}, (double[]){1, 2});
   heed_tensor *both[] = {x, y}, *fit[] = {to, x}, *wrong[] = {to, pair}, *foreign[] = {to, away};
   heed_changes c = {.op = HEED_copy, .ntargets = 2, .targets = both, .operands = wrong};
+  check(!heed_commit(NULL, &c) && !heed_commit(cx, NULL), "no context, or no changes");
   check(!heed_commit(cx, &c) && value_of(x) == 1 && value_of(y) == 2, "a shape that does not fit");
   heed_clear(cx);
   c.operands = foreign;

@@ -186,12 +186,38 @@ static int l_frames (lua_State *L) {
 }
 
 
-static void push_stamp (lua_State *L, int64_t number) {
+/* Pushes a new stamp, and writes it into the second local of the call 'ar'. */
+static void stamp (lua_State *L, binding *b, lua_Debug *ar) {
   lua_createtable(L, 1, 1);
-  lua_pushinteger(L, (lua_Integer)number);
+  lua_pushinteger(L, (lua_Integer)++b->clock);
   lua_rawseti(L, -2, 1);
   lua_pushboolean(L, false);
   lua_setfield(L, -2, "ended");
+  lua_pushvalue(L, -1);
+  lua_setlocal(L, ar, 2);
+  b->stamped = true;
+}
+
+
+/* Pushes the stamp of the call 'ar', nil if it has none; nothing, false: no call of a module. */
+static bool push_stamp_of (lua_State *L, lua_Debug *ar, int call) {
+  lua_getinfo(L, "f", ar);
+  const bool found = lua_rawequal(L, -1, call) && lua_getlocal(L, ar, 2) != NULL;
+  if (!found) { lua_pop(L, 1); return false; }
+  lua_remove(L, -2);
+  if (!lua_istable(L, -1)) { lua_pop(L, 1); lua_pushnil(L); }
+  return true;
+}
+
+
+/* Did the call with the stamp at the top begin after 'since'? A stamp is made after the call began:
+   a call that has none began after every number so far. */
+static bool is_after (lua_State *L, lua_Integer since) {
+  if (lua_isnil(L, -1)) return true;
+  lua_rawgeti(L, -1, 1);
+  const bool after = lua_tointeger(L, -1) > since;
+  lua_pop(L, 1);
+  return after;
 }
 
 
@@ -203,30 +229,26 @@ static void push_stamp (lua_State *L, int64_t number) {
 */
 static int l_pass (lua_State *L) {
   binding *b = enter(L);
-  lua_Debug ar;
-  lua_Integer since = luaL_optinteger(L, 1, LUA_MAXINTEGER);
+  lua_Debug ar, outermost;
+  const bool all = lua_isnoneornil(L, 1);
+  const lua_Integer since = all ? 0 : luaL_checkinteger(L, 1);
+  bool found = false;
   lua_settop(L, 0);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
   lua_pushnil(L);
   for (int level = 1; level < DEEPEST && lua_getstack(L, level, &ar); level++) {
-    lua_getinfo(L, "f", &ar);
-    if (lua_rawequal(L, 3, 1) && lua_getlocal(L, &ar, 2) != NULL) {
-      if (!lua_istable(L, 4)) {
-        push_stamp(L, ++b->clock);
-        lua_pushvalue(L, -1);
-        lua_setlocal(L, &ar, 2);
-        lua_replace(L, 4);
-        b->stamped = true;
-      }
-      lua_rawgeti(L, 4, 1);
-      if (lua_tointeger(L, 5) > since) {
-        lua_pushvalue(L, 4);
-        lua_replace(L, 2);
+    if (push_stamp_of(L, &ar, 1)) {
+      if (all && lua_isnil(L, -1)) stamp(L, b, &ar);
+      if (!all && is_after(L, since)) {
+        found = true;
+        outermost = ar;
+        lua_copy(L, -1, 2);
       }
     }
     lua_settop(L, 2);
   }
-  if (since == LUA_MAXINTEGER) lua_pushinteger(L, (lua_Integer)++b->clock);
+  if (all) lua_pushinteger(L, (lua_Integer)++b->clock);
+  else if (found && lua_isnil(L, 2)) stamp(L, b, &outermost);
   return 1;
 }
 
