@@ -19,9 +19,9 @@ local function unindent(text)
   return (("\n" .. text):gsub("\n" .. margin, "\n"):gsub("\n *$", ""):sub(2))
 end
 
-local function lines_of(picture, columns)
+local function lines_of(picture, columns, in_colour)
   local lines = {}
-  for line in (picture:text(false, columns) .. "\n"):gmatch "([^\n]*)\n" do
+  for line in (picture:text(in_colour or false, columns) .. "\n"):gmatch "([^\n]*)\n" do
     lines[#lines + 1] = line
   end
   return lines
@@ -260,14 +260,49 @@ describe("a chart of bars", function()
     end
   end)
 
+  it("lies behind its name, with its number, where that is longer than a bar is wide", function()
+    local names = {"up the road", "down", "nothing", "lost"}
+    local p = plot.bars({3, -1, 0, nan}, {columns = names, title = "ways", y = "top"})
+    assert.are.equal(unindent [[
+      ways
+      up the road|     **************  3
+             down|******              -1
+          nothing|                     0
+             lost|
+                 +-------------------
+                  -1      top       3
+    ]], p:text(false, 34))
+    local coloured = lines_of(p, 34, true)
+    assert.equal(7, #coloured)
+    assert.matches("up the road│ +\27.*\u{283f}.*  3$", coloured[2])
+    local function first_names(...)
+      local list = {}
+      for _, line in ipairs(lines_of(plot.bars(...), 20)) do
+        list[#list + 1] = line:match "^ *(.-)|"
+      end
+      return table.concat(list, " ")
+    end
+    assert.equal("~ers.query ~yers.key_",
+                 first_names({1, 2}, {columns = {"layers.layers.query", "layers.layers.key_"}}))
+    assert.equal("layers.lay a", first_names({1, 2}, {columns = {"layers.layers", "a"}}))
+    assert.equal("a23456789 b", first_names({1, 2}, {columns = {"a23456789", "b"}}))
+    assert.equal(12, #lines_of(plot.bars({1, 2}, {columns = {"a2345678", "b"}}), 20))
+    names = {}
+    for i = 1, 25 do names[i] = "bar " .. i end
+    local ones = heed.ones(25)
+    assert.equal(11 + 6, #lines_of(plot.bars(ones, {columns = names}), 60))
+    names[25] = nil
+    assert.equal(24 + 2, #lines_of(plot.bars(ones:narrow(1, 1, 24), {columns = names}), 60))
+  end)
+
   it("has long names downwards, and numbers where there are more bars than columns", function()
-    local p = plot.bars({1, 2, 3}, {columns = {"a", "a very long name", "c"}})
+    local p = plot.bars({{1, 2, 3}, {3, 2, 1}}, {columns = {"a", "a very long name", "c"}})
     local lines = lines_of(p, 20)
     assert.are.equal(11 + 12, #lines)
     assert.matches("rotate by 90 right", gnuplot.script(p, "png", "out"), 1, true)
     local function downwards(names)
       local text = {}
-      for k, line in ipairs(lines_of(plot.bars({1, 2, 3}, {columns = names}), 16)) do
+      for k, line in ipairs(lines_of(plot.bars({{1, 2, 3}, {1, 2, 3}}, {columns = names}), 16)) do
         if k > 11 then text[#text + 1] = line:gsub("%s", "") end
       end
       return table.concat(text)

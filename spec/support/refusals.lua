@@ -524,7 +524,8 @@ return {
   {x.add_, {x, "a"}, "add_: argument 'other': a tensor or a number expected, got the string 'a'"},
   {x.add_, {x}, "add_: argument 'other' is missing"},
   {x.add_, {x, x, 1, 1}, "add_: at most 3 arguments expected, got 4"},
-  {x.fill_, {x, {1}}, "fill_: argument 'value': a tensor or a number expected, got a table"},
+  {x.fill_, {x, {1}}, "fill_: argument 'value': a tensor or a number expected, got a table; "
+                     .. "heed.tensor makes one of a list of numbers"},
   {x.mul_, {x, x, {foo = 1}}, "mul_: unknown option 'foo'; there are other"},
   {heed.add_, {5, 1}, "add_: a tensor expected as the first argument, got 5"},
   {x.add, {x, "a"}, "add: argument 'other': a tensor or a number expected, got the string 'a'"},

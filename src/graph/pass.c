@@ -96,7 +96,7 @@ static void work_on_device_of (const heed_tensor *t) {
 
 static bool check_not_freed (const node *n) {
   return !n->freed || core_fail(n->cx, "backward", "the graph was freed by an earlier backward; "
-                                "give it {retain_graph = true}");
+                                "give it {retain_graph = true}, or detach what was made before it");
 }
 
 

@@ -42,7 +42,11 @@ static heed_tensor *tensor_at (const reading *r, const heed_parameter *p, int i)
   cell *s = cell_at(r->L, r->b, i);
   if (s != NULL && s->t != NULL) return s->t;
   bool number = p->want == HEED_WANT_TENSOR && p != r->row->parameter;
-  wrong(r, p, i, number ? "a tensor or a number" : "a tensor");
+  const char *wanted = number ? "a tensor or a number" : "a tensor";
+  if (lua_istable(r->L, i))
+    raise(r->L, "argument '%s': %s expected, got a table; heed.tensor makes one of a list of "
+          "numbers", p->name, wanted);
+  wrong(r, p, i, wanted);
   return NULL;
 }
 

@@ -32,7 +32,7 @@ end
 
 
 ---@class heed.plot.bars
----@field columns? any[]|heed.Tensor what stands below each bar in place of its number
+---@field columns? any[]|heed.Tensor what stands below each bar in place of its number, or before it
 ---@field labels? string[] a name for each series
 ---@field max? number
 ---@field min? number

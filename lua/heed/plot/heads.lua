@@ -20,8 +20,11 @@ local function line(texts, k, tall, cell)
 end
 
 
--- The labels by their first letters; by their last ones where the first do not tell them apart.
-local function shortened(texts, most)
+---The labels by their first letters; by their last ones where the first do not tell them apart.
+---@param texts string[]
+---@param most integer how many letters of each
+---@return string[]
+function heads.shortened(texts, most)
   local starts, seen, same = {}, {}, false
   for j, text in ipairs(texts) do
     starts[j] = width(text) > most and text:sub(1, utf8.offset(text, most + 1) - 1) or text
@@ -49,7 +52,7 @@ function heads.add(block, texts, cell, margin)
     for j, text in ipairs(texts) do centred[j] = ink.centre(text, cell) end
     return ink.add(block, (" "):rep(margin) .. table.concat(centred), full)
   end
-  texts, tall = shortened(texts, heads.MOST), math.min(tall, heads.MOST)
+  texts, tall = heads.shortened(texts, heads.MOST), math.min(tall, heads.MOST)
   for k = 1, tall do ink.add(block, (" "):rep(margin) .. line(texts, k, tall, cell), full) end
 end
 

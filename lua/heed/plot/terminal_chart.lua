@@ -10,6 +10,7 @@ local ink = require "heed.plot.ink"
 
 local HEIGHT <const> = 10
 local MIN_WIDTH <const>, MAX_WIDTH <const> = 16, 72
+local LYING <const> = 24               -- most bars that lie below each other
 local RANGE <const> = 0                -- the layer behind the lines
 
 
@@ -162,6 +163,48 @@ local function notes(panel, canvas)
 end
 
 
+-- Lying bars ---------------------------------------------------------------
+
+-- Whether bars lie, each behind its name: where a name is longer than a standing bar is wide.
+local function is_lying(panel, columns)
+  local x = panel.x
+  return x.names and #panel.series == 1 and x.count <= LYING
+         and ink.longest(x.names) >= columns // x.count
+end
+
+
+-- The number behind a lying bar; of one that the axis does not show there is neither.
+local function number_of(box, y)
+  return axis.shows(y, box.value) and ink.short(box.value) or ""
+end
+
+
+-- A bar on line k of a canvas, as high as the line but for one dot between bars in braille.
+local function draw_lying(canvas, y, box, k, ground)
+  if not axis.shows(y, box.value) or box.value == ground then return end
+  local from, to = place(y, ground, canvas.width), place(y, box.value, canvas.width)
+  local floor = canvas.height - k * canvas.dy
+  for at = math.max(0, math.min(from, to)), math.min(canvas.width - 1, math.max(from, to)) do
+    canvas:bar(at, floor + (canvas.dy > 1 and 1 or 0), floor + canvas.dy - 1, 1)
+  end
+end
+
+
+local function add_lying(block, panel, in_colour)
+  local boxes, y, numbers = panel.series[1].boxes, panel.y, {}
+  local names = heads.shortened(panel.x.names, block.width // 2)
+  for k, box in ipairs(boxes) do numbers[k] = number_of(box, y) end
+  local margin, behind = ink.longest(names) + 1, ink.longest(numbers) + 1
+  local canvas = Canvas.new(math.max(1, block.width - margin - behind), #boxes, in_colour)
+  for k, box in ipairs(boxes) do draw_lying(canvas, y, box, k, panel.ground) end
+  for k, name in ipairs(names) do
+    ink.add(block, ink.right(name, margin - 1) .. (in_colour and "│" or "|") .. canvas:line(k - 1)
+                   .. ink.right(numbers[k], behind), margin + canvas.columns + behind)
+  end
+  add_axis(block, {x = y}, canvas, margin)
+end
+
+
 ---Draws a chart as a block.
 ---@param panel table
 ---@param in_colour boolean
@@ -173,6 +216,10 @@ return function(panel, in_colour, available)
   local margin = math.max(#low, #high) + 1
   local canvas = canvas_for(panel, math.max(1, block.width - margin), in_colour)
   if panel.title then ink.add_text(block, panel.title, in_colour and "1") end
+  if is_lying(panel, canvas.columns) then
+    add_lying(block, panel, in_colour)
+    return block
+  end
   if panel.y.title then ink.add_text(block, panel.y.title) end
   for s, series in ipairs(panel.series) do
     draw[series.draw](canvas, panel, series, Canvas.layer(s))
