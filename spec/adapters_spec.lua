@@ -134,16 +134,19 @@ describe("models.load_adapters", function()
   end)
 
   it("finds names with the prefixes of the family's other classes", function()
-    local place <close> = changed("qwen2", function(_, tensors)
-      local list = {}
-      for name in pairs(tensors) do list[#list + 1] = name end
-      for _, name in ipairs(list) do
-        tensors[name:gsub("model%.model%.", "model.", 1)], tensors[name] = tensors[name], nil
-      end
-    end)
-    local m, ids, logits = model "qwen2", expected "qwen2"
-    assert(heed.models.load_adapters(place.path, m))
-    near(logits, m(ids), 0, 3e-5)
+    for _, prefix in ipairs{"", "language_model.model.", "model.language_model."} do
+      local place <close> = changed("qwen2", function(_, tensors)
+        local list = {}
+        for name in pairs(tensors) do list[#list + 1] = name end
+        for _, name in ipairs(list) do
+          local other = name:gsub("^base_model%.model%.model%.", "base_model.model." .. prefix)
+          tensors[other], tensors[name] = tensors[name], nil
+        end
+      end)
+      local m, ids, logits = model "qwen2", expected "qwen2"
+      assert(heed.models.load_adapters(place.path, m))
+      near(logits, m(ids), 0, 3e-5)
+    end
   end)
 
   local DOWN <const> = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
