@@ -66,6 +66,18 @@ def text_of(draw, added):
     return "".join(piece(draw, added) + draw.choice(("", " ")) for _ in range(n))
 
 
+def rounded(text):
+    """Scores of a Unigram model in six digits, which the package reads without an error of rounding:
+    of longer ones it reads some one unit in the last place off, and pieces of equal score as
+    another cut."""
+    content = json.loads(text)
+    if content["model"].get("type") != "Unigram":
+        return text
+    for piece in content["model"]["vocab"]:
+        piece[1] = round(piece[1], 6)
+    return json.dumps(content)
+
+
 def file_of(folder, into):
     """The path of a tokenizer.json that both sides read, and its text: tables of Precompiled stand
     in a file of their own."""
@@ -74,6 +86,7 @@ def file_of(folder, into):
     if '"charsmap.txt"' in text:
         with open(os.path.join(GOLDEN, "unigram_charsmap/charsmap.txt"), encoding="utf-8") as file:
             text = text.replace('"charsmap.txt"', '"' + file.read() + '"')
+    text = rounded(text)
     path = os.path.join(into, "tokenizer.json")
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
