@@ -13,6 +13,7 @@
 
 local core = require "heed.core"
 local Average = require "heed.optim.average"
+local checkpoint = require "heed.train.checkpoint"
 local heed = require "heed"
 local optimizers = require "heed.optim.optimizer"
 local Log = require "heed.train.log"
@@ -22,18 +23,15 @@ local optim = require "heed.optim"
 local options = require "heed.internal.options"
 local plateau = require "heed.optim.plateau"
 local Progress = require "heed.train.progress"
-local rng = require "heed.internal.rng"
 local save = require "heed.save"
 local torch_names = require "heed.internal.torch_names"
 local Scaler = require "heed.optim.scaler"
-local state = require "heed.files.state"
 local Validation = require "heed.train.validation"
 local whole = require "heed.files.whole"
 
 local fail, is_optimizer, rate_fields = heed.fail, optimizers.is, optimizers.rate_fields
 
 local EVERY = 1000                  -- steps between checkpoints
-local FORMAT = "heed.train 1"
 
 local KNOWN = {
   accumulate = 1, allow_nonfinite = false, autocast = options.any, average = options.any,
@@ -133,12 +131,6 @@ local function check(given)
 end
 
 
--- Batches may have a state of their own: methods state and load_state.
-local function has_state(batches)
-  return type(batches) == "table" and batches.state ~= nil and batches.load_state ~= nil
-end
-
-
 -- The end of an error message: which checkpoint the run leaves.
 local function kept(run, o)
   if not o.checkpoint then return "" end
@@ -159,132 +151,10 @@ local function refuse_ruined(run, o)
 end
 
 
--- The parts of a run with a state, by their names in the checkpoint; false where one is missing.
-local function parts_of(o)
-  return {model = o.model, optimizer = o.optimizer, scaler = o.scaler or false,
-          average = o.average or false, schedule = plateau.is(o.schedule) and o.schedule}
-end
-
-
--- Adds the losses of validations, and where their batches stand.
-local function put_validation(run, tensors)
-  local validation = run.validation
-  if not validation then return end
-  state.put_below(tensors, "validation.", validation:state())
-  if has_state(validation.batches) then
-    state.put_below(tensors, "validation_batches.", validation.batches:state())
-  end
-end
-
-
--- Adds the tensors of the program's own state; returns the rest as text.
-local function put_notes(own, tensors)
-  local text, list = notes.write(own)
-  for i, t in ipairs(list) do tensors["state." .. i] = t end
-  return text
-end
-
-
 local function save_checkpoint(run, o)
   refuse_ruined(run, o)
-  local tensors = rng.states()
-  tensors.losses = heed.tensor(run.losses, {dtype = "float64"})
-  for name, part in pairs(parts_of(o)) do
-    if part then state.put_below(tensors, name .. ".", part:state()) end
-  end
-  if has_state(o.batches) then
-    state.put_below(tensors, "batches.", o.batches:state())
-  end
-  local metadata = {format = FORMAT, step = tostring(run.step)}
-  put_validation(run, tensors)
-  if o.state ~= nil then metadata.state = put_notes(o.state, tensors) end
-  local done, why = save.save(o.checkpoint, tensors, metadata)
-  if not done then fail("train: the checkpoint cannot be written: %s", why) end
+  checkpoint.save(run, o)
   run.saved = run.step
-end
-
-
-local function is_state(tensors, step)
-  local rng_state, losses = tensors.rng, tensors.losses
-  return rng_state and losses and losses:dim() == 1 and #losses == step
-end
-
-
--- The checkpoint's tensors and step, or nil if there is no such file. Any other failure raises: a
--- run that began anew would overwrite the checkpoint.
-local function read_checkpoint(path)
-  local tensors, metadata, missing = save.load(path)
-  if missing then return nil end
-  if not tensors then fail("train: the checkpoint cannot be read: %s", metadata) end
-  local step = metadata.format == FORMAT and math.tointeger(tonumber(metadata.step))
-  if not step or not is_state(tensors, step) then
-    fail("train: %s is not a checkpoint of heed.train", path)
-  end
-  return tensors, step, metadata.state
-end
-
-
-local function refuse_misfits(parts, given)
-  local problems, hint = {}, nil
-  for name, part in pairs(parts) do
-    local found, part_hint
-    if part then found, part_hint = part:compare(given[name])
-    else found = state.compare({}, given[name]) end
-    for _, p in ipairs(found) do problems[#problems + 1] = name .. "." .. p end
-    hint = hint or part_hint
-  end
-  table.sort(problems)
-  state.refuse("train", problems, hint)
-end
-
-
--- Restores the state of batches; batches without one are drawn and dropped, up to the step.
-local function skip_batches(o, tensors, step)
-  if has_state(o.batches) then
-    o.batches:load_state(state.below(tensors, "batches."))
-  else
-    for _ = 1, step * o.accumulate do o.batches() end
-  end
-end
-
-
--- Restores what validations were, with where their batches stand.
-local function load_validation(run, o, tensors)
-  local validation = run.validation
-  if not validation then return end
-  if not validation:load(state.below(tensors, "validation.")) then
-    fail("train: %s is not a checkpoint of heed.train", o.checkpoint)
-  end
-  local stand = state.below(tensors, "validation_batches.")
-  if has_state(validation.batches) and next(stand) then validation.batches:load_state(stand) end
-end
-
-
--- The program's own state in a checkpoint, from its text; nil where neither has one.
-local function read_notes(o, tensors, text)
-  if (text ~= nil) == (o.state ~= nil) then
-    return text and notes.read(text, state.below(tensors, "state."))
-  end
-  fail("train: the checkpoint %s, but option state is %s", text and "has a state of the program"
-       or "has no state of the program", text and "missing" or "given")
-end
-
-
-local function resume(run, o)
-  local tensors, step, text = read_checkpoint(o.checkpoint)
-  if not tensors then return end
-  local own = read_notes(o, tensors, text)
-  local parts, given = parts_of(o), {}
-  for name in pairs(parts) do given[name] = state.below(tensors, name .. ".") end
-  refuse_misfits(parts, given)
-  load_validation(run, o, tensors)
-  skip_batches(o, tensors, step)              -- may fail, and so precedes the changes below
-  rng.restore(tensors)
-  for name, part in pairs(parts) do
-    if part then part:load_state(given[name]) end
-  end
-  if own then notes.restore(o.state, own) end
-  run.step, run.saved, run.losses = step, step, tensors.losses:totable()
 end
 
 
@@ -355,7 +225,7 @@ end
 -- The batch that was drawn; behind an epoch the first of the next one, where the number of steps is
 -- given and batches with a state begin again.
 local function next_batch(o, x, ...)
-  if x ~= nil or not (o.steps and has_state(o.batches)) then return x, ... end
+  if x ~= nil or not (o.steps and checkpoint.has_state(o.batches)) then return x, ... end
   return o.batches()
 end
 
@@ -436,7 +306,7 @@ end
 -- Records a step: loss, validation, log, the program's part, progress and checkpoint; returns
 -- whether the program ends the run. A checkpoint has what on_step did to the program's state.
 local function after_step(run, o, loss)
-  run.step = run.step + 1
+  run.step, run.taken = run.step + 1, run.taken + o.accumulate
   run.losses[run.step] = loss
   local entry = {step = run.step, loss = loss, lr = logged_rate(o.optimizer)}
   entry.validation = validate(run, o)
@@ -478,26 +348,27 @@ end
 
 
 local function run_all(run, o)
-  if o.resume then resume(run, o) end
-  local log = o.log and Log.open(o.log, run.step) or nil
-  local _ <close> = log and log.file
   local function rates() return rates_of(o.optimizer) end
-  run.log, run.progress = log, Progress.new(run.step, o.steps, rates, o.print)
+  run.progress = Progress.new(run.step, o.steps, rates, o.print)
   if Module.is(o.model) then o.model:train() end
   run.ended = loop(run, o)
   if o.checkpoint and run.saved ~= run.step then save_checkpoint(run, o) end
   run.progress:finish(run.step, why_ended(run, o))
-  if log then log:sync() end
+  if run.log then run.log:sync() end
+end
+
+
+-- Goes on from what was read of a checkpoint, with the rates that the run had without a schedule.
+local function resume(run, o, found)
+  checkpoint.resume(run, o, found)
+  if found.rates then set_rates(o.optimizer, found.rates, 1) end
 end
 
 
 local function result_of(run)
   local v, result = run.validation, {losses = run.losses, steps = run.step, ended = run.ended}
   if not v then return result end
-  result.validation = {steps = v.steps, losses = v.losses}
-  if v.best_step > 0 then
-    result.best = {step = v.best_step, loss = v.best, path = v.path or nil}
-  end
+  result.validation, result.best = {steps = v.steps, losses = v.losses}, v:best_one()
   return result
 end
 
@@ -521,7 +392,8 @@ end
 ---or infinite; without it the run ends with an error, and the checkpoint stays
 ---@field checkpoint? string a path
 ---@field every? integer steps between checkpoints; 1000 unless given
----@field resume? boolean go on from the checkpoint, if there is one, with its learning rate
+---@field resume? boolean go on from the checkpoint, if there is one, with its learning rates, which
+---a schedule multiplies
 ---@field log? string a path; one JSON object a line: step, loss, lr, and validation where there
 ---was one
 ---@field validate? heed.train.validate.options|fun(step: integer): number|heed.Tensor validations:
@@ -550,15 +422,20 @@ end
 ---steps they were
 ---@field best? {step: integer, loss: number, path: string?} the best one, and where its weights are
 
----Trains a model, in the mode that it has: `model:eval()` ends dropout behind it. A validation runs
----in eval mode, without gradients.
+---Trains a model, in training mode: `model:eval()` ends dropout behind it. `on_step` may set a part
+---to eval mode. A validation runs in eval mode, without gradients.
 ---@param given heed.train.options
 ---@return heed.train.run run
 local function train(given, ...)
   if not rawequal(given, heed) then options.no_more("train", 1, ...) end
   local o = check(given)
-  local run = {step = 0, saved = 0, losses = {}, rates = rates_of(o.optimizer),
+  local run = {step = 0, saved = 0, taken = 0, losses = {}, rates = rates_of(o.optimizer),
                validation = Validation.new(o, loss_of)}
+  local found = o.resume and checkpoint.read(run, o)
+  run.log = o.log and Log.open(o.log, found and found.step or 0)
+  local _ <close> = run.log and run.log.file
+  if found then resume(run, o, found) end
+  if run.log then run.log:cut() end
   with_schedule(run, o, run_all)
   return result_of(run)
 end

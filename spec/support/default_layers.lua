@@ -348,7 +348,7 @@ class("heed.plateau.options", function(o)
   end
   return factors
 end, {mode = "max", factor = 0.5, patience = 3, threshold = 1e-6, threshold_mode = "abs",
-      cooldown = 4, min = 0.05, eps = 1e-4})
+      cooldown = 4, min = 0.05, eps = 1e-4, warmup = 3})
 
 class("schedules.step.given", scheduled "step", {gamma = 0.5})
 

@@ -16,7 +16,7 @@ local Plateau = {__name = "Plateau"}
 
 local KNOWN <const> = {
   cooldown = 0, eps = 1e-8, factor = 0.1, min = 0, mode = "min", patience = 10, threshold = 1e-4,
-  threshold_mode = "rel",
+  threshold_mode = "rel", warmup = 0,
 }
 
 local ELSEWHERE <const> = {min_lr = "min, a part of the optimiser's rate"}
@@ -43,6 +43,8 @@ end
 ---@field cooldown? integer updates after a change that do not count; 0 unless given
 ---@field min? number the least factor; 0 unless given
 ---@field eps? number the least change of the factor; 1e-8 unless given
+---@field warmup? integer steps in which the factor grows from 0 on, as `optim.warmup` has it; 0
+---unless given
 
 ---A schedule whose factor falls where a value does not get better.
 ---@param given? heed.plateau.options
@@ -52,7 +54,7 @@ local function make(given, ...)
   local o = options.read("optim.plateau", given, KNOWN, ELSEWHERE)
   check_word("mode", o.mode, "min", "max")
   check_word("threshold_mode", o.threshold_mode, "rel", "abs")
-  for _, name in ipairs{"patience", "cooldown"} do
+  for _, name in ipairs{"patience", "cooldown", "warmup"} do
     o[name] = options.count("optim.plateau", "option " .. name, o[name], 0)
   end
   for _, name in ipairs{"factor", "threshold", "min", "eps"} do
@@ -111,7 +113,8 @@ end
 function Plateau:__call(step, ...)
   options.no_more("optim.plateau", 1, ...)
   options.count("optim.plateau", "step", step)
-  return self.rate
+  local warmup = self.options.warmup
+  return step < warmup and self.rate * step / warmup or self.rate
 end
 
 

@@ -3,6 +3,7 @@
 
 local heed = require "heed"
 local options = require "heed.internal.options"
+local plateau = require "heed.optim.plateau"
 
 local schedules = {}
 
@@ -135,6 +136,10 @@ function schedules.warmup(steps, next, ...)
   options.no_more("optim.warmup", 2, ...)
   steps = options.count("optim.warmup", "steps", steps, 0)
   if next ~= nil then options.callable("optim.warmup", "the schedule that follows", next) end
+  if plateau.is(next) then
+    heed.fail("optim.warmup: a plateau learns losses, which would not reach it here; "
+              .. "optim.plateau{warmup = %d} begins so itself", steps)
+  end
   return schedule("optim.warmup", function(step)
     if step <= steps then return step / steps end
     return next and next(step - steps) or 1

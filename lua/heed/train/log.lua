@@ -10,6 +10,7 @@ local json = require "heed.files.json"
 ---@class heed.Log
 ---@field file heed.core.file to be closed
 ---@field path string
+---@field stop integer its length behind the lines of the step that it was opened for, in bytes
 local Log = {}
 Log.__index = Log
 
@@ -41,17 +42,21 @@ local function length_at(path, file, step)
 end
 
 
----Opens a log and cuts it off behind the lines of a step.
+---Opens a log, which `cut` makes ready for the steps behind a given one.
 ---@param path string
 ---@param step integer 0 for an empty log
 ---@return heed.Log
 function Log.open(path, step)
   local file, why = core.append_file(path)
   if not file then heed.fail("train: the log cannot be written: %s", why) end
-  local self = setmetatable({file = file, path = path}, Log)
-  local done, problem = core.cut_file(file, length_at(path, file, step))
-  check(done, path, problem)
-  return self
+  return setmetatable({file = file, path = path, stop = length_at(path, file, step)}, Log)
+end
+
+
+---Cuts it off behind the lines of the step that it was opened for.
+function Log:cut()
+  local done, why = core.cut_file(self.file, self.stop)
+  check(done, self.path, why)
 end
 
 

@@ -21,6 +21,7 @@ local fail, kind = heed.fail, options.kind
 ---@field best number the least loss
 ---@field best_step integer 0 before the first one
 ---@field bad integer how many there were since the best one
+---@field kept {step: integer, loss: number}|false the validation whose weights are in the file
 local Validation = {}
 Validation.__index = Validation
 
@@ -85,6 +86,7 @@ function Validation.new(o, loss_of)
     loss = v.loss or o.loss, model = o.model, autocast = o.autocast or false, loss_of = loss_of,
     patience = o.patience ~= nil and options.count("train", "patience", o.patience),
     path = best_path(o), steps = {}, losses = {}, best = math.huge, best_step = 0, bad = 0,
+    kept = false,
   }, Validation)
 end
 
@@ -138,15 +140,15 @@ local function write_best(self, step, loss)
   local metadata = {format = FORMAT, step = tostring(step), loss = ("%.17g"):format(loss)}
   local done, why = save.save(self.path, self.model:state(), metadata)
   if not done then fail("train: the best weights cannot be written: %s", why) end
+  self.kept = {step = step, loss = loss}
 end
 
 
 -- The mean loss of batches, whose order takes no random numbers from the training.
 local function apart(self, step)
   local states = rng.states()
-  local loss = mean_loss(self, step)
-  rng.restore(states)
-  return loss
+  local _ <close> = setmetatable({}, {__close = function() rng.restore(states) end})
+  return mean_loss(self, step)
 end
 
 
@@ -161,6 +163,16 @@ function Validation:run(step)
   if self.path and loss < self.best then write_best(self, step, loss) end
   count(self, step, loss)
   return loss
+end
+
+
+---The validation with the least loss; with option keep that whose weights are in the file, which a
+---killed run may have written behind its last checkpoint.
+---@return {step: integer, loss: number, path: string?}? best nil before the first one
+function Validation:best_one()
+  if self.best_step == 0 then return nil end
+  local kept = self.kept or {step = self.best_step, loss = self.best}
+  return {step = kept.step, loss = kept.loss, path = self.path or nil}
 end
 
 
@@ -186,14 +198,22 @@ local function is_list(t, dtype)
 end
 
 
--- Refuses to go on without the weights that it would call the best.
-local function check_best(self)
-  if not self.path or self.best_step == 0 then return end
+-- The validation whose weights are in the file: the best one so far; or a better one behind all of
+-- them, of a run that was killed before its next checkpoint.
+local function read_kept(self)
   local tensors, metadata = save.load(self.path)
   if not tensors then fail("train: the best weights cannot be read: %s", metadata) end
-  if metadata.format ~= FORMAT then
+  local step, loss = math.tointeger(tonumber(metadata.step)), tonumber(metadata.loss)
+  if metadata.format ~= FORMAT or not step or not loss then
     fail("train: %s are no best weights of heed.train", self.path)
   end
+  local same = step == self.best_step and loss == self.best
+  if same or step > self.steps[#self.steps] and loss < self.best then
+    return {step = step, loss = loss}
+  end
+  fail("train: %s has the weights of step %d, whose loss was %g, but the best validation of the "
+       .. "checkpoint is that of step %d, with %g", self.path, step, loss, self.best_step,
+       self.best)
 end
 
 
@@ -207,7 +227,7 @@ function Validation:load(given)
     return false
   end
   for k, step in ipairs(steps:totable()) do count(self, step, losses[k]) end
-  check_best(self)
+  if self.path and self.best_step > 0 then self.kept = read_kept(self) end
   return true
 end
 
