@@ -182,6 +182,9 @@ describe("heed.generate", function()
       same(score(beam.ids, 2), beam.scores)
       assert.is_true(close(beam.scores:sum():item() / 25, beam.score, 0, 1e-6))
     end
+    function o.logits(logits) logits[5] = logits[5] + 100 end
+    beams = select(2, heed.generate(model, {1, 2}, o))
+    for _, beam in ipairs(beams) do same(score(beam.ids, 2), beam.scores) end
     o.scores = nil
     assert.is_nil(select(2, heed.generate(model, {1, 2}, o))[1].scores)
   end)

@@ -1,22 +1,49 @@
--- heed.generate beyond the positions that a model has learnt.
+-- heed.generate with positions that a model has learnt, and beyond them.
 
 local heed = require "heed"
 local message = require "spec.support.message"
 local nn = heed.nn
 
+-- A decoder with learnt positions.
+local Writer = nn.Module:extend("Writer")
+
+function Writer:init(positions)
+  self.embed, self.place = nn.Embedding(9, 8), heed.position.Learned(positions, 8)
+  self.decoder = nn.Decoder(8, 2, 1, {norm = "pre", cross = false})
+  self.head = nn.Linear(8, 9)
+end
+
+function Writer:forward(ids, o)
+  local given = o and {cache = o.cache, lengths = o.lengths}
+  return self.head(self.decoder(self.place(self.embed(ids), given), o))
+end
+
+
 describe("heed.generate", function()
+  it("looks up what followed before, as far as positions go", function()
+    heed.manual_seed(3)
+    local prompt, right = {1, 2, 3, 1, 2, 3, 1, 2}, 0
+    for positions = 20, 44, 3 do
+      local writer = Writer(positions)
+      local function run(o)
+        o.max = 30
+        return heed.generate(writer, prompt, o)
+      end
+      local wanted = run{}:totable()
+      for _, o in ipairs{{}, {check = true}, {capture = false}} do
+        o.lookup = 4
+        local ids, _, counts = run(o)
+        assert.same(wanted, ids:totable())
+        right = right + counts.right
+      end
+    end
+    assert.is_true(right > 50, right)
+    assert.same({calls = 0, guessed = 0, right = 0},
+                select(3, heed.generate(Writer(9), prompt, {max = 0, lookup = 2})))
+  end)
+
   it("slides over what learnt positions have no room for", function()
-    local Writer = nn.Module:extend("Writer")
-    function Writer:init()
-      self.embed, self.place = nn.Embedding(9, 8), heed.position.Learned(6, 8)
-      self.decoder = nn.Decoder(8, 2, 1, {norm = "pre", cross = false})
-      self.head = nn.Linear(8, 9)
-    end
-    function Writer:forward(ids, o)
-      local given = o and {cache = o.cache, lengths = o.lengths}
-      return self.head(self.decoder(self.place(self.embed(ids), given), o))
-    end
-    local writer = Writer()
+    local writer = Writer(6)
     local function naive(prompt)
       local ids = table.move(prompt, 1, #prompt, 1, {})
       for _ = 1, 12 do

@@ -198,7 +198,7 @@ local function with_lookup(stepper, prompt, o, rows, next_ids)
   local ids = next_ids(stepper:begin(prompt.rows))
   while ids and #rows[1] < o.max do
     lookup:add(ids[1])
-    local guesses = lookup:guess(stepper:can_return() and o.max - #rows[1] - 1 or 0)
+    local guesses = lookup:guess(math.min(stepper:most_guesses(), o.max - #rows[1] - 1))
     local logits, right = stepper:steps(ids[1], guesses), 0            -- (1 + #guesses, V)
     repeat
       ids = next_ids(logits:narrow(1, right + 1, 1))
@@ -220,10 +220,10 @@ local function one_by_one(stepper, prompt, o)
   local generator = rng.own("generate", o.seed)
   local rows = {done = {}, scores = {}}
   for b = 1, #prompt.rows do rows[b], rows.scores[b] = {}, {} end
-  if o.max == 0 then return rows end
   local function next_ids(logits) return advance(o, prompt, rows, logits, generator) end
-  if not o.lookup then return rows, plain(stepper, prompt, o, next_ids) end
+  if not o.lookup then return rows, o.max > 0 and plain(stepper, prompt, o, next_ids) or nil end
   if #rows > 1 then fail("generate: one prompt expected with option lookup, got %d", #rows) end
+  if o.max == 0 then return rows, Lookup.new(o.lookup, {}):counts() end
   return rows, with_lookup(stepper, prompt, o, rows, next_ids)
 end
 

@@ -34,21 +34,22 @@ local function new_search(first_row, W)
   local search = {running = {}, results = {}, over = false}
   for w = 1, W do
     search.running[w] = {
-      ids = {}, sums = {}, score = w == 1 and 0 or -math.huge, row = first_row + w - 1,
+      ids = {}, scores = {}, score = w == 1 and 0 or -math.huge, row = first_row + w - 1,
     }
   end
   return search
 end
 
 
--- The best candidates of a search, the best first: beams with one more id.
-local function candidates(search, scores, positions, V)
+-- The best candidates of a search, the best first: beams with one more id, by the sums of their
+-- scores and that id's own.
+local function candidates(search, sums, own, positions, V)
   local list = {}
   for k, position in ipairs(positions) do
     local parent = search.running[(position - 1) // V + 1]
     list[k] = {
-      ids = extended(parent.ids, (position - 1) % V + 1), sums = extended(parent.sums, scores[k]),
-      score = scores[k], row = parent.row,
+      ids = extended(parent.ids, (position - 1) % V + 1), scores = extended(parent.scores, own[k]),
+      score = sums[k], row = parent.row,
     }
   end
   return list
@@ -60,7 +61,7 @@ local function add_result(search, beam, o)
   local score = beam.score / (#beam.ids) ^ o.length_penalty
   local at = #search.results + 1
   while at > 1 and score > search.results[at - 1].score do at = at - 1 end
-  table.insert(search.results, at, {ids = beam.ids, sums = beam.sums, score = score})
+  table.insert(search.results, at, {ids = beam.ids, scores = beam.scores, score = score})
   search.results[o.beams + 1] = nil
 end
 
@@ -85,7 +86,7 @@ local function advance(search, list, o, last)
   while #running < o.beams do
     local filler = list[1]
     running[#running + 1] = {
-      ids = filler.ids, sums = filler.sums, score = -math.huge, row = filler.row,
+      ids = filler.ids, scores = filler.scores, score = -math.huge, row = filler.row,
     }
   end
   search.running = running
@@ -129,14 +130,16 @@ local function step_all(searches, logits, o, last)
     for _, beam in ipairs(search.running) do scores[#scores + 1] = beam.score end
   end
   scores = heed.tensor(scores, {dtype = "float64", device = logits.device}):unsqueeze(2)
-  local own = check_sums(hooked(searches, logits:log_softmax(2), o))
-  local total = (own + scores):reshape(#searches, W * V)
+  local own = logits:log_softmax(2)
+  local changed = check_sums(hooked(searches, own, o))
+  local total = (changed + scores):reshape(#searches, W * V)
   local best, positions = total:topk(math.min(W * V, W * math.max(2, 1 + o.stops)), 2)
+  own = own:reshape(#searches, W * V):gather(2, positions):totable()
   best, positions = best:totable(), positions:totable()
   local unfinished = false
   for b, search in ipairs(searches) do
     if not search.over then
-      advance(search, candidates(search, best[b], positions[b], V), o, last)
+      advance(search, candidates(search, best[b], own[b], positions[b], V), o, last)
       unfinished = unfinished or not search.over
     end
   end
@@ -157,21 +160,13 @@ local function next_rows(searches)
 end
 
 
--- The log-probability of each id, from the sums of them.
-local function scores_of(beam, prompt)
-  local scores = {}
-  for k, sum in ipairs(beam.sums) do scores[k] = sum - (beam.sums[k - 1] or 0) end
-  return prompt:tensor(scores, "float64")
-end
-
-
 local function all_results(searches, prompt, o)
   local best, all = {}, {}
   for b, search in ipairs(searches) do
     best[b], all[b] = search.results[1] and search.results[1].ids or {}, {}
     for k, beam in ipairs(search.results) do
       all[b][k] = {ids = prompt:tensor(beam.ids), score = beam.score,
-                   scores = o.scores and scores_of(beam, prompt) or nil}
+                   scores = o.scores and prompt:tensor(beam.scores, "float64") or nil}
     end
   end
   return prompt:results(best), prompt.single and all[1] or all

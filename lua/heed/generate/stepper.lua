@@ -313,9 +313,16 @@ function Stepper:step(ids)
 end
 
 
----Whether ids that the model saw can be taken back: all it needs is in a cache that has no window.
----@return boolean
-function Stepper:can_return() return not self.rows and Cache.is(self.cache) end
+---How many guesses may follow the next id of the only row. Wrong ones are taken back, which serves
+---where all that the model needs is in a cache, and ids are kept for learnt positions alone: as
+---many as these are.
+---@return number
+function Stepper:most_guesses()
+  if not Cache.is(self.cache) then return 0 end
+  if not self.rows then return math.huge end
+  if self.window or self.checks > 0 or #self.turning > 0 then return 0 end
+  return self.room - #self.rows[1] - 1
+end
 
 
 ---The logits behind an id of the only row, and behind each of those that may follow it.
@@ -324,7 +331,8 @@ function Stepper:can_return() return not self.rows and Cache.is(self.cache) end
 ---@return heed.Tensor logits (1 + #guesses, V)
 function Stepper:steps(id, guesses)
   if #guesses == 0 then return self:step{id} end
-  local ids = table.move(guesses, 1, #guesses, 2, {id})
+  local ids, row = table.move(guesses, 1, #guesses, 2, {id}), self.rows and self.rows[1]
+  if row then table.move(ids, 1, #ids, #row + 1, row) end
   local t = self.prompt:tensor(ids):unsqueeze(1)
   if self.replay then self.cache = self.replay:roomy(self.cache, #ids) end
   return checked(call(self, t), t)[1]
@@ -335,6 +343,8 @@ end
 ---@param n integer
 function Stepper:forget(n)
   if n > 0 then self.cache:truncate(self.cache:length() - n) end
+  local row = self.rows and self.rows[1]
+  for _ = 1, row and n or 0 do row[#row] = nil end
 end
 
 
