@@ -387,6 +387,8 @@ describe("generation_config.json", function()
     assert.is_false(free[1] == begun[1])
     local last = ids({forced_eos_token_id = 9}, {max = 5})
     assert.same({free[1], free[2], free[3], free[4], 9}, last)
+    last = select(2, load{forced_eos_token_id = 9}:generate(prompt, {ends = false})).ids
+    assert.same({100, 9}, {#last, last[-1] - 1})
     local ends = {eos_token_id = free[3]}
     local function with(file)
       for name, value in pairs(ends) do file[name] = value end

@@ -290,4 +290,4 @@ local function generate(model, prompt, given, ...)
 end
 
 
-return {generate = generate, sample = sampling.sample}
+return {generate = generate, most = KNOWN.max, sample = sampling.sample}

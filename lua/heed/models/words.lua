@@ -5,7 +5,7 @@ local Chat = require "heed.models.chat"
 local Constraint = require "heed.constrain.constraint"
 local Cache = require "heed.nn.cache"
 local evaluating = require "heed.nn.evaluating"
-local generate = require("heed.generate").generate
+local generate = require "heed.generate"
 local generation = require "heed.models.generation"
 local heed = require "heed"
 local options = require "heed.internal.options"
@@ -201,7 +201,7 @@ local function hook_of(o, rows)
   if o.constraint then
     more = function(logits, ids) return o.constraint:apply(logits, ids, o.ends) end
   end
-  return processors({own = o.own, ends = o.ends, max = o.max or 100, rows = rows}, more)
+  return processors({own = o.own, ends = o.ends, max = o.max or generate.most, rows = rows}, more)
 end
 
 
@@ -275,7 +275,7 @@ local function run(model, prompts, o)
       return not state.broken
     end
   end
-  local ids, more, lookup = generate(called, rows, given)
+  local ids, more, lookup = generate.generate(called, rows, given)
   return results_of(model, prompts, followers, ids, o, more, lookup)
 end
 
