@@ -25,6 +25,12 @@ static inline view view_none (void) {
   v.at.rank = -1;
   return v;
 }
+/* *v = view_none(), of which little is touched. */
+static inline void view_clear (view *v) {
+  v->data = NULL;
+  v->type = HEED_BOOL;
+  v->at.rank = -1;
+}
 static inline bool view_is_none (const view *v) { return v->at.rank < 0; }
 
 /* A number, which lies in the view itself. */

@@ -235,14 +235,21 @@ static inline void work_scan (work *w, scan_op op, bool reverse, view y, view x)
 /*
 ** y (B.., M, N) = alpha * a (B.., M, K) b (B.., K, N) [+ addend, broadcast to y's shape] [+ y if
 ** 'accumulate']; batch axes have stride 0 where broadcast; any strides. matmul.packed may say where
-** a copy of b is kept for later products: NULL, unless the caller sets it.
+** a copy of b is kept for later products: NULL, unless the caller sets it. work_product leaves it to
+** the caller to set out[0] and in[], with an addend where 'added' says so: copies of views cost as
+** much as a small product.
 */
-static inline void work_matmul (work *w, double alpha, bool accumulate, view y, view a, view b,
-                                view addend) {
-  work_begin(w, WORK_MATMUL, 0, 1, view_is_none(&addend) ? 2 : 3);
+static inline void work_product (work *w, double alpha, bool accumulate, bool added) {
+  work_begin(w, WORK_MATMUL, 0, 1, added ? 3 : 2);
   w->matmul.alpha = alpha;
   w->matmul.accumulate = accumulate;
   w->matmul.packed = NULL;
+  if (!added) view_clear(&w->in[MATMUL_ADDEND]);
+}
+
+static inline void work_matmul (work *w, double alpha, bool accumulate, view y, view a, view b,
+                                view addend) {
+  work_product(w, alpha, accumulate, !view_is_none(&addend));
   w->out[0] = y;
   w->in[MATMUL_A] = a;
   w->in[MATMUL_B] = b;

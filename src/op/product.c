@@ -198,19 +198,27 @@ static bool multiply_blocks (call *c, const product *p, heed_tensor *a, heed_ten
 }
 
 
+static void set_operands (work *w, const product *p, const heed_tensor *y, const heed_tensor *a,
+                          const heed_tensor *b) {
+  view_set(&w->out[0], y, &p->y);
+  view_set(&w->in[MATMUL_A], a, &p->a);
+  view_set(&w->in[MATMUL_B], b, &p->b);
+}
+
+
 /* y = a b, or a b + bias. */
 static bool multiply (call *c, const product *p, heed_tensor *a, heed_tensor *b,
                       heed_tensor *bias) {
   work w;
   heed_tensor *y = op_new(c->cx, a->type, &p->shape);
   if (y == NULL) return false;
-  view addend = view_none();
+  work_product(&w, 1, false, bias != NULL);
+  set_operands(&w, p, y, a, b);
   if (bias != NULL) {
     layout wide;
     layout_expand(&bias->at, &p->y, &wide);
-    addend = view_with(bias, &wide);
+    view_set(&w.in[MATMUL_ADDEND], bias, &wide);
   }
-  work_matmul(&w, 1, false, view_with(y, &p->y), view_with(a, &p->a), view_with(b, &p->b), addend);
   if (b->store != NULL && c->cx->capture.where == NULL)      /* replays may write it in between */
     w.matmul.packed = packed_find(b->store, w.in[MATMUL_B].data);
   return op_run(c, &w) && give_out(c, y);
@@ -432,8 +440,8 @@ static heed_tensor *multiplied (backward *r, matrices a, matrices b, const layou
     return core_fail(r->cx, NULL, "the gradient has too many elements");
   heed_tensor *y = op_new(r->cx, a.t->type, shape != NULL ? shape : &p.shape);
   if (y == NULL) return NULL;
-  work_matmul(&w, 1, false, view_with(y, &p.y), view_with(a.t, &p.a), view_with(b.t, &p.b),
-              view_none());
+  work_product(&w, 1, false, false);
+  set_operands(&w, &p, y, a.t, b.t);
   return op_run_for(r->cx, r->op, &w) ? y : NULL;
 }
 

@@ -74,21 +74,18 @@ static inline void *tensor_data (const heed_tensor *t) {
        : (char *)t->store->data + scalar_bytes(t->type, t->at.offset);
 }
 /* For a device, with another layout of its storage (at->offset counted in storage). */
+static inline void view_set (view *v, const heed_tensor *t, const layout *at) {
+  v->type = t->type;
+  layout_copy(&v->at, at);
+  v->at.offset = 0;
+  if (t->number) v->value = t->value;
+  v->data = t->store == NULL || t->store->data == NULL ? NULL
+          : (char *)t->store->data + scalar_bytes(t->type, at->offset);
+}
 static inline view view_with (const heed_tensor *t, const layout *at) {
   view v;
-  v.type = t->type;
-  layout_copy(&v.at, at);
-  v.at.offset = 0;
-  if (t->number) v.value = t->value;
-  v.data = t->store == NULL || t->store->data == NULL ? NULL
-         : (char *)t->store->data + scalar_bytes(t->type, at->offset);
+  view_set(&v, t, at);
   return v;
-}
-/* *v = view_none(), of which little is touched. */
-static inline void view_clear (view *v) {
-  v->data = NULL;
-  v->type = HEED_BOOL;
-  v->at.rank = -1;
 }
 /* For a device; without storage, as its value. */
 static inline view view_of (const heed_tensor *t) { return view_with(t, &t->at); }
