@@ -358,6 +358,32 @@ describe("an optimiser", function()
     assert.matches("did you mean 'momentum'", message(optim.SGD, list, {momentun = 0.9}))
     assert.matches("there are amsgrad, betas", message(optim.Adam, list, {learning_rate = 1}))
   end)
+
+  it("counts on where an option that a state needs is set between steps", function()
+    local function run(kind, first, at, later)
+      local p = nn.Parameter(heed.tensor({1.0}, {dtype = "float64"}))
+      local opt = optim[kind]({p}, first)
+      for i = 1, 8 do
+        if i == at then
+          for name, value in pairs(later) do opt.options[name] = value end
+          assert.equal(i - 1, opt:state().step:item())
+        end
+        p.grad = heed.ones(1, {dtype = "float64"})
+        opt:step()
+      end
+      assert.equal(8, opt:state().step:item())
+      return p:item()
+    end
+    local on, off = {lr = 0.1, amsgrad = true}, {lr = 0.1, amsgrad = false}
+    for _, kind in ipairs{"Adam", "AdamW"} do
+      local wanted = run(kind, on)
+      assert.equal(wanted, run(kind, off, 6, {amsgrad = true}))
+      assert.equal(wanted, run(kind, on, 6, {amsgrad = false}))
+    end
+    assert.is_true(math.abs(run("Adam", on) - 0.2) < 1e-6)
+    run("SGD", {lr = 0.1, momentum = 0.9}, 6, {momentum = 0})
+    run("SGD", {lr = 0.1}, 6, {momentum = 0.9})
+  end)
 end)
 
 

@@ -115,6 +115,14 @@ local function arrange(self, numbers, memory, list)
 end
 
 
+-- The steps of each parameter, which its counts are where not all have as many.
+local function counts_of(self)
+  local counts = {}
+  for i in ipairs(self.parameters) do counts[i] = self:count(i) end
+  return counts
+end
+
+
 ---Adds to a list of fields those that set an option, which is checked as what was given at first.
 ---@param name string
 ---@param value any
@@ -127,7 +135,10 @@ function Group:change(name, value, list)
   o[name] = value
   check_options(self.who, o, KINDS[self.kind].options)
   fields.add(list, self.numbers, name, value)
-  if #states_of(self.kind, o) ~= #self.names then arrange(self, o, self.memory, list) end
+  if #states_of(self.kind, o) ~= #self.names then
+    fields.add(list, self, "counts", counts_of(self))
+    arrange(self, o, self.memory, list)
+  end
 end
 
 
