@@ -52,6 +52,21 @@ describe("clip_grad_norm", function()
     assert.same({3, -4}, p.grad:totable())
   end)
 
+  it("refuses options that would not count", function()
+    local p = parameter(0.0, 0.0)
+    p.grad = heed.tensor{3.0, -4.0}
+    local function refused(...) return message(optim.clip_grad_norm, {p}, 1, ...) end
+    assert.matches("clip_grad_norm: a number expected as norm_type, got the string 'inf'",
+                   refused("inf", {error_if_nonfinite = true}))
+    assert.matches("clip_grad_norm: a number expected as norm_type, got a table",
+                   refused({norm_type = 1}, {error_if_nonfinite = true}))
+    assert.matches("clip_grad_norm: argument 'norm_type' is given twice",
+                   refused(1, {norm_type = math.huge}))
+    assert.matches("a table of options expected, got false", refused(nil, false))
+    assert.same({3, -4}, p.grad:totable())
+    assert.equal(7, optim.clip_grad_norm({p}, 10, nil, {norm_type = 1}):item())
+  end)
+
   it("refuses a norm that is not finite, with error_if_nonfinite", function()
     local p = parameter(0.0, 0.0)
     p.grad = heed.tensor{math.huge, 1.0}

@@ -70,6 +70,27 @@ describe("heed.help", function()
     assert.matches("^heed.train\nheed.train%(options%)\n", said(heed.train))
   end)
 
+  it("prints how an object is made, and its methods", function()
+    local p = heed.nn.Parameter(heed.ones(1))
+    local text = said(heed.optim.Lion{p})
+    for _, line in ipairs{"heed.optim.Lion(parameters, options?)", "optimizer:step()",
+                          "optimizer:zero_grad(options?)"} do
+      assert.is_truthy(("\n" .. text):find("\n" .. line .. "\n    ", 1, true), line)
+    end
+    text = said(heed.search.index{dim = 2})
+    assert.matches("^heed.search.index%(options%)\n.*\nindex:add%(keys, vectors%)\n", text)
+    text = said(heed.optim.plateau())
+    assert.matches("^heed.optim.plateau%(options%?%)\n.*\n        patience%?  integer .*\n"
+                   .. "plateau:update%(value%)\n", text)
+    text = said((heed.profile(function() end)))
+    assert.matches("^heed.profile%(f, ...%)\n", text)
+    assert.matches("^heed.optim.EMA.*\nema:update", said(heed.optim.EMA{p}))
+    for _, other in ipairs{setmetatable({}, {__name = "Optimizer"}),
+                           heed.nn.Module:extend("Plateau")()} do
+      assert.matches("help: .*expected, got", message_of(heed.help, other))
+    end
+  end)
+
   it("shows the options, also those that others inherit, and how objects are called", function()
     local text = said("generate")
     assert.matches("\n      options%?  heed.generate.options\n        max%?  integer how", text)

@@ -345,7 +345,7 @@ describe("an optimiser", function()
     assert.matches("betas%[1%], got 1", message(optim.Adam, list, {betas = {1, 0.9}}))
     assert.matches("two numbers expected as betas, got 1",
                    message(optim.Adam, list, {betas = {0}}))
-    assert.matches("betas, got true", message(optim.Adam, list, {betas = {0.9, true}}))
+    assert.matches("betas%[2%], got true", message(optim.Adam, list, {betas = {0.9, true}}))
     assert.matches("betas, got 3", message(optim.Adam, list, {betas = {0.9, 0.9, 0.9}}))
     assert.matches("nesterov needs momentum", message(optim.SGD, list, {nesterov = true}))
     assert.matches("no dampening, got momentum 0.9 and dampening 0.5",
@@ -357,6 +357,108 @@ describe("an optimiser", function()
                    message(function() optim.SGD(list).lr = nil end))
     assert.matches("did you mean 'momentum'", message(optim.SGD, list, {momentun = 0.9}))
     assert.matches("there are amsgrad, betas", message(optim.Adam, list, {learning_rate = 1}))
+  end)
+
+  it("counts on where an option that a state needs is set between steps", function()
+    local function run(kind, first, at, later)
+      local p = nn.Parameter(heed.tensor({1.0}, {dtype = "float64"}))
+      local opt = optim[kind]({p}, first)
+      for i = 1, 8 do
+        if i == at then
+          for name, value in pairs(later) do opt.options[name] = value end
+          assert.equal(i - 1, opt:state().step:item())
+        end
+        p.grad = heed.ones(1, {dtype = "float64"})
+        opt:step()
+      end
+      assert.equal(8, opt:state().step:item())
+      return p:item()
+    end
+    local on, off = {lr = 0.1, amsgrad = true}, {lr = 0.1, amsgrad = false}
+    for _, kind in ipairs{"Adam", "AdamW"} do
+      local wanted = run(kind, on)
+      assert.equal(wanted, run(kind, off, 6, {amsgrad = true}))
+      assert.equal(wanted, run(kind, on, 6, {amsgrad = false}))
+    end
+    assert.is_true(math.abs(run("Adam", on) - 0.2) < 1e-6)
+    run("SGD", {lr = 0.1, momentum = 0.9}, 6, {momentum = 0})
+    run("SGD", {lr = 0.1}, 6, {momentum = 0.9})
+  end)
+end)
+
+
+describe("a pair of an optimiser's options", function()
+  local p = parameter(1.0)
+
+  it("is its own, which entries that are written change at once", function()
+    local betas = {0.9, 0.5}
+    local first, second = optim.Adam({p}, {betas = betas}), optim.Adam({p}, {betas = betas})
+    betas[1] = 0
+    assert.same({0.9, 0.5}, first.options.betas)
+    first.options.betas[2] = 0.75
+    assert.same({0.9, 0.75}, first.groups[1].options.betas)
+    assert.same({0.9, 0.5}, second.options.betas)
+    betas = {0.25, 0.75}
+    second.options.betas = betas
+    betas[1] = 0.5
+    assert.equal("0.25 0.75", table.concat(second.options.betas, " "))
+    assert.same({0.25, 0.75}, {table.unpack(second.options.betas)})
+    local copy = optim.Adam({p}, second.options)
+    copy.options.betas[1] = 0.125
+    assert.equal(0.25, second.options.betas[1])
+    first.options.betas = second.groups[1].options.betas
+    second.options.betas[2] = 0.5
+    assert.same({0.25, 0.75}, first.options.betas)
+    second.options.betas[2] = 0.75
+    local entries = {}
+    for i, value in pairs(second.options.betas) do entries[i] = value end
+    assert.same({0.25, 0.75}, entries)
+  end)
+
+  it("reaches all groups, or one", function()
+    local opt = optim.Adam{{params = {p}}, {params = {parameter(2.0)}}}
+    opt.options.betas[1] = 0.5
+    for _, group in ipairs(opt.groups) do assert.same({0.5, 0.999}, group.options.betas) end
+    opt.groups[2].options.betas[1] = 0.25
+    assert.same({0.5, 0.999}, opt.groups[1].options.betas)
+    assert.matches("groups differ in betas; read opt.groups%[i%].options.betas",
+                   message(function() opt.options.betas[1] = 0 end))
+  end)
+
+  it("refuses what makes no pair, and stays", function()
+    local opt = optim.Adam({p}, {betas = {0.9, 0.5}})
+    for _, case in ipairs{
+      {1, nil, "a value expected as betas%[1%], got nil"},
+      {2, "x", "a number expected as betas%[2%], got the string 'x'"},
+      {1, 1.5, "from 0 to below 1 expected as betas%[1%], got 1.5"},
+      {1, 0 / 0, "expected as betas%[1%], got %-?nan"},
+      {3, 0.5, "betas has entries 1 and 2, got 3"},
+      {"eps", 3, "betas has entries 1 and 2, got the string 'eps'"},
+    } do
+      assert.matches("^[^:]*optim_spec.lua:%d+: optim.Adam: .*" .. case[3],
+                     message(function() opt.options.betas[case[1]] = case[2] end))
+    end
+    for _, case in ipairs{
+      {{0.9, 0.99, eps = 3}, "two numbers expected as betas, got the string 'eps' as a key"},
+      {{0.9, "x"}, "a number expected as betas%[2%], got the string 'x'"},
+      {{[2] = 0.9}, "two numbers expected as betas, got 1"},
+      {setmetatable({}, {__pairs = error, __index = error, __len = error}), "betas, got 0"},
+      {{0.9, [3] = 0.9}, "a number expected as betas%[2%], got nil"},
+    } do
+      assert.matches(case[2], message(function() opt.options.betas = case[1] end))
+      assert.matches(case[2], message(optim.Adam, {p}, {betas = case[1]}))
+    end
+    assert.same({0.9, 0.5}, opt.options.betas)
+  end)
+
+  it("stays where a script writes into the table that pairs walks", function()
+    local opt = optim.Adam({p}, {betas = {0.9, 0.5}})
+    for _, of in ipairs{opt.options, opt.groups[1].options, opt.options.betas} do
+      local _, walked = pairs(of)
+      for name in pairs(walked) do rawset(walked, name, "x") end
+    end
+    assert.same({0.9, 0.5}, opt.options.betas)
+    assert.equal(1e-3, opt.lr)
   end)
 end)
 

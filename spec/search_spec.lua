@@ -258,6 +258,12 @@ describe("similarity", function()
     assert.matches("vectors of one size expected, got shapes %(2, 2%) and %(1, 3%)",
                    message(heed.search.similarity, a, heed.randn(3)))
   end)
+
+  it("has a gradient of 0 where vectors are equal, as a norm has", function()
+    local x = heed.tensor({{1.0, 2.0}, {4.0, 6.0}}, {requires_grad = true})
+    heed.search.similarity(x, x, {similarity = "euclidean"}):sum():backward()
+    assert.is_true(x.grad:allclose(heed.tensor{{1.2, 1.6}, {-1.2, -1.6}}))
+  end)
 end)
 
 
@@ -381,6 +387,11 @@ describe("heed.search refuses", function()
     for _, bad in ipairs{0 / 0, math.huge} do
       assert.matches("finite numbers expected in vectors", add("b", heed.tensor{{1.0, bad}}))
     end
+    local wide = heed.tensor({1.0, -1e300}, {dtype = "float64"})
+    assert.matches("add: numbers that float32 can hold expected in vectors, got %-1e%+300",
+                   add("b", wide))
+    assert.matches("query: numbers that float32 can hold expected in vectors, got %-1e%+300",
+                   why(index.query, index, wide))
     assert.matches("a list expected, got one with the string 'x' as a key", add({x = "b"}, x))
     assert.matches("remove: a key of the index expected at position 2, got the string 'b'",
                    why(index.remove, index, {"a", "b"}))

@@ -147,13 +147,25 @@ local function part_of(value)
 end
 
 
+-- Whether something is written about the class of an object, which is printed: how such are made,
+-- with the options where one function alone makes them, and a line for each method.
+local function print_class(class)
+  if not options.is_guarded(class) then return false end
+  local makers, methods = entries.by_class(class)
+  local say = #makers > 1 and print_line or print_entry
+  for _, entry in ipairs(makers) do say(entry) end
+  for _, entry in ipairs(methods) do print_line(entry) end
+  return #makers + #methods > 0
+end
+
+
 local function help_with_value(value)
   local part = part_of(value)
   if part then return print_group(group_of(part)) end
   local class = getmetatable(value)
   local found = entries.by_value(value)
   if #found == 0 and type(class) == "table" then found = entries.by_value(class) end
-  if #found == 0 then
+  if #found == 0 and not print_class(class) then
     heed.fail("help: a name, or a function or a class of heed's, expected, got %s",
               options.kind(value))
   end
@@ -161,9 +173,9 @@ local function help_with_value(value)
 end
 
 
----Prints what is written about a function or a class: how it is called, what it does, examples. A
----name that nothing has finds what has that word in its name or text; without an argument it lists
----all there is.
+---Prints what is written about a function, a class or an object: how it is called, what it does,
+---examples. A name that nothing has finds what has that word in its name or text; without an
+---argument it lists all there is.
 ---@param what? string|function|table a name, such as "softmax" or "nn.Linear", or the thing itself
 function help.help(what, ...)
   options.no_more("help", 1, ...)

@@ -64,7 +64,7 @@ function SIMILARITIES.cosine(a, b)
 end
 
 function SIMILARITIES.euclidean(a, b)
-  return -(a:unsqueeze(2) - b:unsqueeze(1)):square():sum(3):sqrt()
+  return -(a:unsqueeze(2) - b:unsqueeze(1)):norm(2, 3)
 end
 
 function SIMILARITIES.manhattan(a, b)
@@ -171,8 +171,14 @@ local function prepared(self, who, x)
   if x:size(2) ~= self.dim then
     fail("%s: vectors of %d numbers expected, got shape %s", who, self.dim, tostring(x.shape))
   end
-  x = x:detach():to("cpu"):to("float32")
+  x = x:detach():to("cpu")
   if not x:isfinite():all() then fail("%s: finite numbers expected in vectors", who) end
+  local wide = x
+  x = x:to("float32")
+  if not x:isfinite():all() then
+    fail("%s: numbers that float32 can hold expected in vectors, got %g", who,
+         wide:masked_select(x:isfinite():logical_not())[1])
+  end
   if self.similarity == "cosine" then x = x:normalize(2, -1) end
   return x:contiguous(), single
 end

@@ -116,4 +116,22 @@ function entries.by_value(value)
 end
 
 
+---The entries about the objects of a class that no module holds: of the functions that make them,
+---and of their methods.
+---@param class table
+---@return heed.reference.entry[] makers
+---@return heed.reference.entry[] methods
+function entries.by_class(class)
+  local name, makers, methods = rawget(class, "__name"):gsub("^heed%.", ""), {}, {}
+  local object = name:match("[%w_]+$"):lower()
+  for _, entry in ipairs(entries.all()) do
+    local of, method = entry.path:match("^([%w_]+):([%w_]+)$")
+    local made = not of and entry.returns[1] and entry.returns[1].type:match("^[%w_%.]+")
+    if made == "heed." .. name then makers[#makers + 1] = entry end
+    if of == object and rawget(class, method) then methods[#methods + 1] = entry end
+  end
+  return makers, methods
+end
+
+
 return entries

@@ -267,6 +267,8 @@ local function guarded_metamethod(method, name, o)
 end
 
 
+local guards = setmetatable({}, {__mode = "k"})      -- classes whose methods are guarded
+
 ---Makes methods refuse what they do not take, and say what to write where they were called with a
 ---dot.
 ---@param class table whose methods they are
@@ -275,12 +277,19 @@ end
 ---value is an object of the class, what such a thing is called, and a name for one; `own` is the
 ---metamethod that checks its object by itself
 function options.guard(class, most, o)
+  guards[class] = true
   for name, n in pairs(most) do class[name] = guarded(class[name], name, n, o) end
   for _, name in ipairs(METAMETHODS) do
     local method = rawget(class, name)
     if method and name ~= o.own then class[name] = guarded_metamethod(method, name, o) end
   end
 end
+
+
+---Whether a value is a class of heed's whose methods are guarded.
+---@param class any
+---@return boolean
+function options.is_guarded(class) return guards[class] == true end
 
 
 ---Whether a value is a tensor that was not released.

@@ -20,10 +20,16 @@ local clip = {}
 ---@return heed.Tensor norm what it was, 0-dimensional
 function clip.clip_grad_norm(parameters, max, norm_type, given, ...)
   options.no_more("clip_grad_norm", 4, ...)
-  if type(norm_type) ~= "number" then norm_type, given = nil, given or norm_type end
-  local o = options.read("clip_grad_norm", given, {
-    error_if_nonfinite = false, norm_type = norm_type or 2,
-  })
+  if given == nil and type(norm_type) ~= "number" then norm_type, given = nil, norm_type end
+  local o = options.given("clip_grad_norm", given, {error_if_nonfinite = false, norm_type = 2})
+  if norm_type ~= nil then
+    if type(norm_type) ~= "number" then
+      fail("clip_grad_norm: a number expected as norm_type, got %s", options.kind(norm_type))
+    elseif o.norm_type ~= nil then
+      fail("clip_grad_norm: argument 'norm_type' is given twice")
+    end
+  end
+  o.norm_type = norm_type or o.norm_type or 2
   if heed.is_tensor(parameters) then parameters = {parameters} end
   parameters_of.check("clip_grad_norm", parameters)
   if type(max) ~= "number" or not (max >= 0) then

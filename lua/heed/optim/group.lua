@@ -51,23 +51,35 @@ local function check_number(who, name, value, known)
 end
 
 
-local function check_pair(who, name, pair, known)
-  if #pair ~= 2 then fail("%s: two numbers expected as %s, got %d", who, name, #pair) end
-  for i, value in ipairs(pair) do
-    if type(value) ~= "number" then
-      fail("%s: two numbers expected as %s, got %s", who, name, options.kind(value))
+-- Pairs as scripts see them, with functions that copy what these show.
+local pair_views = setmetatable({}, {__mode = "k"})
+
+-- A pair of the group's own, of one that a script gave, whose metamethods are not called.
+local function own_pair(who, name, pair, known)
+  local own, n = {}, 0
+  for key, value in next, pair_views[pair] and pair_views[pair]() or pair do
+    if math.type(key) ~= "integer" or key < 1 then
+      fail("%s: two numbers expected as %s, got %s as a key", who, name, options.kind(key))
     end
-    check_number(who, ("%s[%d]"):format(name, i), value, known)
+    own[key], n = value, n + 1
   end
+  if n ~= 2 then fail("%s: two numbers expected as %s, got %d", who, name, n) end
+  for i = 1, 2 do
+    if type(own[i]) ~= "number" then
+      fail("%s: a number expected as %s[%d], got %s", who, name, i, options.kind(own[i]))
+    end
+    check_number(who, ("%s[%d]"):format(name, i), own[i], known)
+  end
+  return own
 end
 
 
--- The types are those of the defaults.
+-- The types are those of the defaults. Pairs become the group's own.
 local function check_options(who, o, rows)
   for name, known in pairs(rows) do
     local kind = type(known.default)
     if kind == "table" then
-      check_pair(who, name, o[name], known)
+      o[name] = own_pair(who, name, o[name], known)
     elseif kind == "number" then
       check_number(who, name, o[name], known)
     end
@@ -115,6 +127,14 @@ local function arrange(self, numbers, memory, list)
 end
 
 
+-- The steps of each parameter, which its counts are where not all have as many.
+local function counts_of(self)
+  local counts = {}
+  for i in ipairs(self.parameters) do counts[i] = self:count(i) end
+  return counts
+end
+
+
 ---Adds to a list of fields those that set an option, which is checked as what was given at first.
 ---@param name string
 ---@param value any
@@ -126,8 +146,11 @@ function Group:change(name, value, list)
   for key in pairs(self.known) do o[key] = self.numbers[key] end
   o[name] = value
   check_options(self.who, o, KINDS[self.kind].options)
-  fields.add(list, self.numbers, name, value)
-  if #states_of(self.kind, o) ~= #self.names then arrange(self, o, self.memory, list) end
+  fields.add(list, self.numbers, name, o[name])
+  if #states_of(self.kind, o) ~= #self.names then
+    fields.add(list, self, "counts", counts_of(self))
+    arrange(self, o, self.memory, list)
+  end
 end
 
 
@@ -155,13 +178,56 @@ function Group.proxy(get, set, all)
 end
 
 
+-- An option that is a pair as scripts see it. An entry that is written sets the option.
+local function pair_view(who, name, get, set)
+  local function copy() return {table.unpack(get(name))} end
+  local function set_entry(i, value)
+    if i ~= 1 and i ~= 2 then
+      fail("%s: %s has entries 1 and 2, got %s", who, name, options.kind(i))
+    elseif value == nil then
+      fail("%s: a value expected as %s[%d], got nil", who, name, i)
+    end
+    local pair = copy()
+    pair[i] = value
+    set(name, pair)
+  end
+  local view = Group.proxy(function(i) return get(name)[i] end, set_entry, copy)
+  getmetatable(view).__len = function() return 2 end
+  pair_views[view] = copy
+  return view
+end
+
+
+---Options as scripts see them: what is written is checked and takes effect, or raises.
+---@param who string
+---@param known table<string, any> by their names, whose values have their types
+---@param get fun(name: any): any
+---@param set fun(name: any, value: any)
+---@return table
+function Group.options_view(who, known, get, set)
+  local views = {}
+  for name, value in pairs(known) do
+    if type(value) == "table" then views[name] = pair_view(who, name, get, set) end
+  end
+  local function seen(name)
+    local value = get(name)
+    return views[name] or value
+  end
+  return Group.proxy(seen, set, function()
+    local all = {}
+    for name in pairs(known) do all[name] = seen(name) end
+    return all
+  end)
+end
+
+
 -- The group as scripts see it.
 local function seen(self)
   local shown = {
     parameters = table.move(self.parameters, 1, #self.parameters, 1, {}),
-    options = Group.proxy(function(name) return self.numbers[name] end,
-                          function(name, value) self:set(name, value) end,
-                          function() return self.numbers end),
+    options = Group.options_view(self.who, self.known,
+                                 function(name) return self.numbers[name] end,
+                                 function(name, value) self:set(name, value) end),
   }
   local known = {lr = self.numbers.lr, options = shown.options, parameters = shown.parameters}
   local function refuse(name)

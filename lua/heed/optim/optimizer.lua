@@ -15,7 +15,8 @@ local fail, optim_step = heed.fail, core.optim_step
 ---@field groups heed.Optimizer.group[]
 ---@field lr number the rate of all groups; may be set at any time, for all of them
 ---@field options table all options, by PyTorch's names; they may be set at any time, too, for all
----groups. Options that may differ between groups are fields of the groups.
+---groups. Options that may differ between groups are fields of the groups. A pair that is set is
+---copied; what is written into the pair that is read, options.betas[1] = 0.95, sets the option.
 ---@field parameters heed.Tensor[] of all groups
 local Optimizer = {__name = "Optimizer"}
 
@@ -95,12 +96,7 @@ local function common(who, groups)
     for _, group in ipairs(groups) do group:change(name, value, list) end
     core.set_fields(list)
   end
-  local function all()
-    local values = {}
-    for name in pairs(groups[1].known) do values[name] = get(name) end
-    return values
-  end
-  return Group.proxy(get, set, all)
+  return Group.options_view(who, groups[1].known, get, set)
 end
 
 
