@@ -223,6 +223,8 @@ describe("a .model file", function()
       [("\xff"):rep(12)] = "a number of more than 64 bits", ["\x08\x01"] = "field 1 of type 0",
       [field(1, number_field(1, 3))] = "field 'name' of type 0",
       [tiny():sub(1, -3)] = "a field reaches beyond the end",
+      [tiny() .. field(1, string.pack("<B f", 2 << 3 | 5, -9) .. field(1, "zz")):sub(1, -2)] =
+        "a field reaches beyond the end",
       [tiny() .. piece("ab", 1)] = 'two pieces "ab"',
       [tiny() .. piece("x", 0, 5)] = 'piece "x": kind 5 is not known',
       [tiny() .. piece("x", 0 / 0)] = 'piece "x": a finite score expected',

@@ -25,6 +25,7 @@ local CLUSTERS <const> = {
   {"\u{e9}\u{200d}", "\u{e9}\u{200d}", {{0, 5}}},
   {"\u{a9}\u{200d}\u{ae}", "\u{a9}\u{200d}\u{ae}", {{0, 7}}},
   {"\u{1100}\u{1161}\u{301}", "\u{1100}\u{1161}\u{301}", {{0, 8}}},
+  {"\u{ac01}\u{11a7}\u{301}", "\u{ac01}\u{11a7}\u{301}", {{0, 8}}},
   {"\u{1100}\u{1161}\u{11a8}", "\u{1100}\u{1161}\u{11a8}", {{0, 9}}},
   {"\u{ac00}\u{11a8}\u{301}", "\u{ac00}\u{11a8}\u{301}", {{0, 8}}},
   {"\u{ac01}\u{11a8}\u{301}", "\u{ac01}\u{11a8}\u{301}", {{0, 8}}},
@@ -293,6 +294,11 @@ describe("the normalizer Precompiled", function()
       local tok, why = with(table)
       assert.is_nil(tok)
       assert.matches("the normalizer Precompiled: " .. wanted, why, 1, true)
+    end
+    for _, case in ipairs{{6, 8}, {6, 2}, {4, 3}, {0, 8}, {8, 7}, {4, 0}} do
+      local tok, why = with(base64.text(string.pack("<I4", case[1]) .. ("\0"):rep(case[2])))
+      assert.is_nil(tok)
+      assert.matches("a tree and texts expected", why, 1, true)
     end
     local tok, why = with(3)
     assert.is_nil(tok)

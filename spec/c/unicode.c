@@ -73,6 +73,43 @@ static void check_clusters (const unicode *u, bool behind, int64_t n, int64_t su
   check(got == n && there == sum, behind ? "points behind a letter" : "points before a letter");
 }
 
+/* Hangul by the rules GB6 to GB8 of UAX #29: the sort of a point, of which L, V and T are letters, S
+   syllables that may end with one more, and E syllables that have ended. */
+static char hangul (uint32_t c) {
+  if ((c >= 0x1100 && c <= 0x115f) || (c >= 0xa960 && c <= 0xa97c)) return 'L';
+  if ((c >= 0x1160 && c <= 0x11a7) || (c >= 0xd7b0 && c <= 0xd7c6)) return 'V';
+  if ((c >= 0x11a8 && c <= 0x11ff) || (c >= 0xd7cb && c <= 0xd7fb)) return 'T';
+  return c < 0xac00 || c > 0xd7a3 ? '-' : (c - 0xac00) % 28 == 0 ? 'S' : 'E';
+}
+
+static bool joins (char a, char b) {
+  if (a == 'L') return b == 'L' || b == 'V' || b == 'S' || b == 'E';
+  if (a == 'V' || a == 'S') return b == 'V' || b == 'T';
+  return (a == 'T' || a == 'E') && b == 'T';
+}
+
+/* Are two points one character? */
+static bool is_one (const unicode *u, uint32_t first, uint32_t second) {
+  char text[8];
+  const int length = utf8_put(text, first), both = length + utf8_put(text + length, second);
+  const unsigned char *p = (unsigned char *)text;
+  return grapheme_length(u, p, p + both) == both;
+}
+
+/* Points that go with any letter are left out. */
+static void letters_of_hangul_are_joined (const unicode *u) {
+  const uint32_t some[] = {0x1100, 0x115f, 0x1160, 0x11a7, 0x11a8, 0x11ff, 0xa960, 0xa97c, 0xac00,
+                           0xac01, 0xac1b, 0xac1c, 0xd7a3, 0xd7b0, 0xd7c6, 0xd7cb, 0xd7fb, 'a'};
+  int apart = 0;
+  for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+    for (uint32_t other = 0x10f0; other < 0xd800; other++) {
+      if (is_one(u, 'a', other) || is_one(u, other, 'a')) continue;
+      apart += is_one(u, some[i], other) != joins(hangul(some[i]), hangul(other));
+      apart += is_one(u, other, some[i]) != joins(hangul(other), hangul(some[i]));
+    }
+  check(apart == 0, "letters of Hangul");
+}
+
 /* The points that a normal form may not leave as they are. */
 static void check_marks (const unicode *u, const char *what, int mark, int64_t n, int64_t sum) {
   int64_t got = 0, there = 0;
@@ -130,6 +167,7 @@ int main (void) {
         "what is no category");
   check_clusters(u, true, 2526, 401312765);
   check_clusters(u, false, 27, 1099396);
+  letters_of_hangul_are_joined(u);
   check_marks(u, "points that join others, or never stay", UNICODE_JOINS, 2110, 166726173);
   check_marks(u, "points of a class, or that are taken apart", UNICODE_DECOMPOSES, 14151,
               726184009);

@@ -235,7 +235,7 @@ static inline void work_scan (work *w, scan_op op, bool reverse, view y, view x)
 /*
 ** y (B.., M, N) = alpha * a (B.., M, K) b (B.., K, N) [+ addend, broadcast to y's shape] [+ y if
 ** 'accumulate']; batch axes have stride 0 where broadcast; any strides. matmul.packed may say where
-** a copy of b is kept for later products: NULL, unless the caller sets it. work_product leaves it to
+** a copy of b is kept for later products: NULL, unless the caller sets it. work_product leaves to
 ** the caller to set out[0] and in[], with an addend where 'added' says so: copies of views cost as
 ** much as a small product.
 */
