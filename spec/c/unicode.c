@@ -73,8 +73,8 @@ static void check_clusters (const unicode *u, bool behind, int64_t n, int64_t su
   check(got == n && there == sum, behind ? "points behind a letter" : "points before a letter");
 }
 
-/* Hangul by the rules GB6 to GB8 of UAX #29: the sort of a point, of which L, V and T are letters, S
-   syllables that may end with one more, and E syllables that have ended. */
+/* Hangul by the rules GB6 to GB8 of UAX #29: the sort of a point, of which L, V and T are letters,
+   S syllables that may end with one more, and E syllables that have ended. */
 static char hangul (uint32_t c) {
   if ((c >= 0x1100 && c <= 0x115f) || (c >= 0xa960 && c <= 0xa97c)) return 'L';
   if ((c >= 0x1160 && c <= 0x11a7) || (c >= 0xd7b0 && c <= 0xd7c6)) return 'V';
