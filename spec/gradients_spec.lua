@@ -256,6 +256,39 @@ describe("a backward pass within another", function()
 end)
 
 
+describe("a tensor argument without a gradient", function()
+  local function refused(wanted, f, ...)
+    local args = table.pack(...)
+    assert.error_matches(function() f(table.unpack(args, 1, args.n)) end, wanted)
+    assert.is_false(heed.no_grad(f, table.unpack(args, 1, args.n)).requires_grad)
+  end
+
+  it("is refused by name, not passed over", function()
+    local x, w = heed.tensor{{-1.0, -2.0}, {-3.0, -0.5}}, heed.tensor{2.0, 3.0}:requires_grad_()
+    local labels, scale = heed.tensor{1, 2}, heed.tensor(2.0):requires_grad_()
+    for _, reduction in ipairs{"mean", "sum", "none"} do
+      local o = {weight = w, reduction = reduction}
+      refused("^nll_loss: there is no gradient for argument 'weight'$", heed.nll_loss, x, labels, o)
+      o.weight = w * 2
+      refused("^nll_loss: there is no gradient for argument 'weight'$", heed.nll_loss, x, labels, o)
+    end
+    local o = {weight = w:detach(), reduction = "sum"}
+    assert.equal(3.5, heed.nll_loss(x, labels, o):item())
+    refused("^full: argument 'fill_value': it requires grad, and would get no gradient",
+            heed.full, {2}, scale)
+    refused("^new_full: argument 'fill_value': it requires grad, and would get no gradient",
+            x.new_full, x, {2}, scale)
+    assert.same({2, 2}, heed.full({2}, scale, {dtype = "int64"}):totable())
+    for _, loss in ipairs{"cross_entropy", "binary_cross_entropy"} do
+      local target = loss == "cross_entropy" and labels or x:exp()
+      local y = heed[loss](x:exp(), target, {weight = w})
+      assert.error_matches(function() y:backward() end,
+                           "^" .. loss .. ": there is no gradient for argument 'weight'$")
+    end
+  end)
+end)
+
+
 describe("a bound", function()
   it("takes the gradient of what it bounds, a tensor half of it", function()
     local x = heed.tensor{0.0, 1.0, 2.0}:requires_grad_()

@@ -252,9 +252,19 @@ bool grad_binary_cross_entropy (backward *b) {
 }
 
 
+static bool refuse_weight (heed_context *cx, heed_op op) {
+  return core_fail(cx, op_name(op), "there is no gradient for argument 'weight'") != NULL;
+}
+
+
 bool loss_refuse_weight (const backward *b, int i) {
-  if (!wants(b, i)) return true;
-  return core_fail(b->cx, op_name(b->op), "there is no gradient for argument 'weight'") != NULL;
+  return !wants(b, i) || refuse_weight(b->cx, b->op);
+}
+
+
+bool loss_check_weight (const call *c, int i) {
+  return !c->cx->scope.recording || !heed_requires_grad(arg_tensor(c, i)) ||
+         refuse_weight(c->cx, c->op);
 }
 
 /* }================================================================== */
