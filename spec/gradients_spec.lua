@@ -301,4 +301,36 @@ describe("a bound", function()
     assert.same({0.5, 0, 0}, low.grad:totable())
     assert.same({0, 0, 0.5}, high.grad:totable())
   end)
+
+  -- PyTorch 2.15 gives these numbers.
+  it("shares it in the same way where there is one, beyond it, and with a graph", function()
+    local values <const> = {0.0, 0.5, 1.0, 2.0, -1.0}
+    local zeros, ones = heed.zeros(5), heed.ones(5)
+    for i, case in ipairs{
+      {{0, 1, 0, 0, 0}, function(x) return x:clamp(0, 1) end},
+      {{0, 1, 0, 0, 0}, function(x) return (x * 1):clamp_(0, 1) end},
+      {{0, 1, 0, 0, 0}, function(x) return x:clip(0, 1) end},
+      {{0, 1, 1, 1, 0}, function(x) return x:clamp{min = 0} end},
+      {{1, 1, 0, 0, 1}, function(x) return x:clamp{max = 1} end},
+      {{0, 0, 0, 0, 0}, function(x) return x:clamp(1, 1) end},
+      {{0.5, 1, 1, 1, 0}, function(x) return x:clamp{min = zeros} end, {0.5, 0, 0, 0, 1}},
+      {{1, 1, 0.5, 0, 1}, function(x) return x:clamp{max = ones} end, nil, {0, 0, 0.5, 1, 0}},
+      {{0.5, 1, 0.5, 0, 0}, function(x) return x:clamp(zeros, ones) end,
+       {0.5, 0, 0, 0, 1}, {0, 0, 0.5, 1, 0}},
+      {{0, 0, 0, 0, 0}, function(x) return x:clamp(ones, zeros) end,
+       {1, 1, 1, 1, 1}, {0, 0, 0, 0, 0}},
+    } do
+      for _, create_graph in ipairs{false, true} do
+        local x = heed.tensor(values)
+        for _, t in ipairs{x, zeros, ones} do t:requires_grad_() end
+        local y = case[2](x):sum()
+        local g = heed.grad(y, {x, zeros, ones}, {create_graph = create_graph})
+        assert.same(case[1], g[1]:totable(), "case " .. i)
+        for k = 3, 4 do
+          local got = g[k - 1] and g[k - 1]:totable() or nil
+          assert.same(case[k], got, ("case %d, bound %d"):format(i, k - 2))
+        end
+      end
+    end
+  end)
 end)
