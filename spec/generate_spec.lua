@@ -215,6 +215,13 @@ describe("heed.generate", function()
     assert.equal(8, count{cache = nn.Cache()})
     assert.matches("with a cache the model gives other logits than without",
                    run{cache = nn.Cache(), check = true})
+    local function advice(o) return (run(o):match "computes everything for each id; or (.*)") end
+    assert.equal("no option check: without it a cache that is given is not compared",
+                 advice{cache = nn.Cache(), check = true})
+    for _, cache in ipairs{true, "none"} do
+      assert.equal("an nn.Cache() as option cache and no option check: then it is not compared",
+                   advice{cache = cache == true or nil, check = true})
+    end
     wrong = false
     assert.matches("with a cache the model gives other logits than without",
                    run{cache = nn.Cache{window = 2}, check = true})

@@ -256,6 +256,39 @@ describe("a backward pass within another", function()
 end)
 
 
+describe("a tensor argument without a gradient", function()
+  local function refused(wanted, f, ...)
+    local args = table.pack(...)
+    assert.error_matches(function() f(table.unpack(args, 1, args.n)) end, wanted)
+    assert.is_false(heed.no_grad(f, table.unpack(args, 1, args.n)).requires_grad)
+  end
+
+  it("is refused by name, not passed over", function()
+    local x, w = heed.tensor{{-1.0, -2.0}, {-3.0, -0.5}}, heed.tensor{2.0, 3.0}:requires_grad_()
+    local labels, scale = heed.tensor{1, 2}, heed.tensor(2.0):requires_grad_()
+    for _, reduction in ipairs{"mean", "sum", "none"} do
+      local o = {weight = w, reduction = reduction}
+      refused("^nll_loss: there is no gradient for argument 'weight'$", heed.nll_loss, x, labels, o)
+      o.weight = w * 2
+      refused("^nll_loss: there is no gradient for argument 'weight'$", heed.nll_loss, x, labels, o)
+    end
+    local o = {weight = w:detach(), reduction = "sum"}
+    assert.equal(3.5, heed.nll_loss(x, labels, o):item())
+    refused("^full: argument 'fill_value': it requires grad, and would get no gradient",
+            heed.full, {2}, scale)
+    refused("^new_full: argument 'fill_value': it requires grad, and would get no gradient",
+            x.new_full, x, {2}, scale)
+    assert.same({2, 2}, heed.full({2}, scale, {dtype = "int64"}):totable())
+    for _, loss in ipairs{"cross_entropy", "binary_cross_entropy"} do
+      local target = loss == "cross_entropy" and labels or x:exp()
+      local y = heed[loss](x:exp(), target, {weight = w})
+      assert.error_matches(function() y:backward() end,
+                           "^" .. loss .. ": there is no gradient for argument 'weight'$")
+    end
+  end)
+end)
+
+
 describe("a bound", function()
   it("takes the gradient of what it bounds, a tensor half of it", function()
     local x = heed.tensor{0.0, 1.0, 2.0}:requires_grad_()
@@ -267,5 +300,37 @@ describe("a bound", function()
     assert.same({0.5, 1, 0.5}, x.grad:totable())
     assert.same({0.5, 0, 0}, low.grad:totable())
     assert.same({0, 0, 0.5}, high.grad:totable())
+  end)
+
+  -- PyTorch 2.15 gives these numbers.
+  it("shares it in the same way where there is one, beyond it, and with a graph", function()
+    local values <const> = {0.0, 0.5, 1.0, 2.0, -1.0}
+    local zeros, ones = heed.zeros(5), heed.ones(5)
+    for i, case in ipairs{
+      {{0, 1, 0, 0, 0}, function(x) return x:clamp(0, 1) end},
+      {{0, 1, 0, 0, 0}, function(x) return (x * 1):clamp_(0, 1) end},
+      {{0, 1, 0, 0, 0}, function(x) return x:clip(0, 1) end},
+      {{0, 1, 1, 1, 0}, function(x) return x:clamp{min = 0} end},
+      {{1, 1, 0, 0, 1}, function(x) return x:clamp{max = 1} end},
+      {{0, 0, 0, 0, 0}, function(x) return x:clamp(1, 1) end},
+      {{0.5, 1, 1, 1, 0}, function(x) return x:clamp{min = zeros} end, {0.5, 0, 0, 0, 1}},
+      {{1, 1, 0.5, 0, 1}, function(x) return x:clamp{max = ones} end, nil, {0, 0, 0.5, 1, 0}},
+      {{0.5, 1, 0.5, 0, 0}, function(x) return x:clamp(zeros, ones) end,
+       {0.5, 0, 0, 0, 1}, {0, 0, 0.5, 1, 0}},
+      {{0, 0, 0, 0, 0}, function(x) return x:clamp(ones, zeros) end,
+       {1, 1, 1, 1, 1}, {0, 0, 0, 0, 0}},
+    } do
+      for _, create_graph in ipairs{false, true} do
+        local x = heed.tensor(values)
+        for _, t in ipairs{x, zeros, ones} do t:requires_grad_() end
+        local y = case[2](x):sum()
+        local g = heed.grad(y, {x, zeros, ones}, {create_graph = create_graph})
+        assert.same(case[1], g[1]:totable(), "case " .. i)
+        for k = 3, 4 do
+          local got = g[k - 1] and g[k - 1]:totable() or nil
+          assert.same(case[k], got, ("case %d, bound %d"):format(i, k - 2))
+        end
+      end
+    end
   end)
 end)

@@ -130,6 +130,26 @@ describe("second derivatives by differences", function()
     end
   end)
 
+  it("agree for probabilities that are, or nearly are, what they should be", function()
+    local x, t = {1, 0, 1 - 1e-13, 1e-13, 0.25}, leaf {1, 0, 1, 0, 1}
+    for reduction, n in pairs {sum = 1, mean = 5} do
+      local p = leaf(x)
+      local y = heed.binary_cross_entropy(p, t, {reduction = reduction})
+      local plain = heed.grad(y, {p, t}, {retain_graph = true})
+      local g = heed.grad(y, {p, t}, CREATE)
+      assert.is_true(plain[1]:equal(g[1]) and plain[2]:equal(g[2]))
+      local by_p, by_t = table.unpack(heed.grad((g[1] * n):sum(), {p, t}, CREATE))
+      assert.is_true(by_p:allclose(leaf {1, 1, 1, 1, 16}, {rtol = 1e-9}))
+      assert.is_true(by_t:allclose(leaf {-1e12, -1e12, -1e12, -1e12, -16 / 3}, {rtol = 1e-9}))
+      local third = heed.grad((by_p * n):sum() / n, p)
+      assert.is_true(third:allclose(leaf {-2, 2, -2, 2, -128}, {rtol = 1e-9}))
+    end
+    local p = leaf {1, 0}                                -- as far from the target as can be
+    local g = heed.grad(heed.binary_cross_entropy(p, leaf {0, 1}, {reduction = "sum"}), p, CREATE)
+    assert.same({1e12, -1e12}, g:totable())
+    assert.is_true(heed.grad(g:sum(), p):allclose(leaf {1e24, 1e24}, {rtol = 1e-9}))
+  end)
+
   it("are refused for attention by its name, and change nothing", function()
     local q = heed.randn(1, 1, 3, 4, {requires_grad = true})
     local y = q:attention(q, q):sum()

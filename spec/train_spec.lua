@@ -138,6 +138,16 @@ describe("training", function()
     assert.matches("^step 20/20  loss", lines[10])
   end)
 
+  it("refuses to report at no step, or between steps", function()
+    local function why(print) return message(heed.train, options{print = print, steps = 1}) end
+    for text, value in pairs{["0"] = 0, ["%-3"] = -3, ["2%.5"] = 2.5, ["%-?nan"] = 0 / 0} do
+      assert.matches("train: a whole number of at least 1 expected as print, got " .. text,
+                     why(value))
+    end
+    assert.matches("train: false, a number of steps or a function expected as print, got the",
+                   why "all")
+  end)
+
   it("logs JSON lines", function()
     local path = os.tmpname()
     heed.train(options{log = path, steps = 5})

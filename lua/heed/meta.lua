@@ -1015,7 +1015,8 @@ function Tensor:where(condition, other) end
 function Tensor:lerp(end_, weight) end
 Tensor.lerp_, heed.lerp, heed.lerp_ = Tensor.lerp, Tensor.lerp, Tensor.lerp
 
----x, kept between two bounds, one of which may be left out. On a bound x gets the gradient.
+---x, kept between two bounds, one of which may be left out. On a bound that is a number x gets no
+---gradient; x and a bound that is a tensor get half of it each.
 ---> heed.tensor{1, 5, 9}:clamp(2, 6) == {2, 5, 6}
 ---> heed.tensor{1, 5, 9}:clamp{max = 6} == {1, 5, 6}
 ---> heed.tensor{1, 5, 9}:clamp() raises "a bound expected"

@@ -46,6 +46,7 @@ local KNOWN = {
 local PRINT = {["nil"] = true, boolean = true, number = true, ["function"] = true}
 
 local function check_print(print)
+  if type(print) == "number" then options.count("train", "print", print) end
   if PRINT[type(print)] then return end
   fail("train: false, a number of steps or a function expected as print, got %s",
        options.kind(print))

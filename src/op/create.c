@@ -50,7 +50,11 @@ bool do_full (call *c) {
   heed_tensor *value = c->args[ARG(full, fill_value)].tensor;
   heed_type type = value->number && scalar_is_float(value->type) ? HEED_FLOAT32 : value->type;
   type = arg_type(c, ARG(full, dtype), type);
-  return check_rank(c, ARG(full, fill_value), 0, 0) && filled(c, type, value);
+  if (!check_rank(c, ARG(full, fill_value), 0, 0)) return false;
+  if (c->cx->scope.recording && scalar_is_float(type) && heed_requires_grad(value))
+    return check_refuse(c, ARG(full, fill_value), "it requires grad, and would get no gradient; "
+                        "detach() it, or use fill or expand");
+  return filled(c, type, value);
 }
 
 

@@ -270,7 +270,7 @@ static heed_tensor *total (const targets *o, heed_tensor *weights) {
 
 bool do_nll_loss (call *c) {
   targets o;
-  if (!check_input(c)) return false;
+  if (!check_input(c) || !loss_check_weight(c, ARG(nll_loss, weight))) return false;
   int axis = classes_axis(arg_tensor(c, ARG(nll_loss, input))->at.rank);
   if (!read_targets(c, &o, false, axis)) return false;
   const scope before = scope_unrecorded(c->cx);

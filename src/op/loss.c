@@ -232,7 +232,38 @@ bool do_binary_cross_entropy (call *c) {
 }
 
 
-/* dx = g (x - t) / (x (1 - x)), whose divisor is held at 1e-12; dt = g (log(1 - x) - log x) */
+#define LEAST_SPREAD 1e-12
+
+static heed_tensor *detached (heed_tensor *t) {
+  return t != NULL ? op_hold(t->cx, heed_detach(t)) : NULL;
+}
+
+
+/* x, and where it lies below LEAST_SPREAD that, with the derivative of x all the same. */
+static heed_tensor *lifted (heed_tensor *x) {
+  heed_tensor *least = x != NULL ? op_float(x->cx, LEAST_SPREAD) : NULL;
+  heed_tensor *more = op1(HEED_relu, op2(HEED_sub, least, detached(x)));
+  return op2(HEED_add, x, more);
+}
+
+
+/*
+** (x - t) / (x (1 - x)), whose divisor is held at 1e-12. The derivatives of a recorded one are
+** those of (1 - t) / (1 - x) - t / x, where a side that is multiplied by 0 counts nothing: at
+** x = t = 1 that is 1, and by the held divisor it would be 1e12. A float16 holds no such numbers.
+*/
+static heed_tensor *slope (backward *b, heed_tensor *x, heed_tensor *rest, heed_tensor *target) {
+  heed_tensor *least = op_float(b->cx, LEAST_SPREAD);
+  heed_tensor *spread = op2(HEED_maximum, op2(HEED_mul, x, rest), least);
+  heed_tensor *y = op2(HEED_div, op2(HEED_sub, x, target), spread);
+  if (!composes(b) || y == NULL || y->type == HEED_FLOAT16) return y;
+  heed_tensor *no = op2(HEED_div, complement(target), lifted(rest));
+  heed_tensor *sides = op2(HEED_sub, no, op2(HEED_div, target, lifted(x)));
+  return op2(HEED_add, detached(y), op2(HEED_sub, sides, detached(sides)));
+}
+
+
+/* dx = g (x - t) / (x (1 - x)); dt = g (log(1 - x) - log x) */
 bool grad_binary_cross_entropy (backward *b) {
   const int input_at = IN(binary_cross_entropy, input), target = IN(binary_cross_entropy, target);
   const int weight = IN(binary_cross_entropy, weight);
@@ -246,15 +277,23 @@ bool grad_binary_cross_entropy (backward *b) {
     if (!give(b, target, op2(HEED_mul, g, d))) return false;
   }
   if (!wants(b, input_at)) return true;
-  heed_tensor *spread = op2(HEED_maximum, op2(HEED_mul, x, rest), op_float(b->cx, 1e-12));
-  heed_tensor *off = op2(HEED_sub, x, input(b, target));
-  return give(b, input_at, op2(HEED_mul, g, op2(HEED_div, off, spread)));
+  return give(b, input_at, op2(HEED_mul, g, slope(b, x, rest, input(b, target))));
+}
+
+
+static bool refuse_weight (heed_context *cx, heed_op op) {
+  return core_fail(cx, op_name(op), "there is no gradient for argument 'weight'") != NULL;
 }
 
 
 bool loss_refuse_weight (const backward *b, int i) {
-  if (!wants(b, i)) return true;
-  return core_fail(b->cx, op_name(b->op), "there is no gradient for argument 'weight'") != NULL;
+  return !wants(b, i) || refuse_weight(b->cx, b->op);
+}
+
+
+bool loss_check_weight (const call *c, int i) {
+  return !c->cx->scope.recording || !heed_requires_grad(arg_tensor(c, i)) ||
+         refuse_weight(c->cx, c->op);
 }
 
 /* }================================================================== */

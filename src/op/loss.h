@@ -17,6 +17,9 @@ heed_tensor *loss_reduced (heed_tensor *loss, int64_t how);
 /* In a backward function: false, with a message, when input i, a weight, wants a gradient. */
 bool loss_refuse_weight (const backward *b, int i);
 
+/* The same in a call that does not record what it does with argument i. */
+bool loss_check_weight (const call *c, int i);
+
 #pragma GCC visibility pop
 
 #endif
