@@ -406,6 +406,14 @@ describe("heed.profile", function()
     assert.matches("text: .*the number of rows", message_of(function() p:text "all" end))
   end)
 
+  it("prints bytes in units of 1024", function()
+    for n, text in pairs{[0] = "0 bytes", [1] = "1 byte", [2] = "2 bytes", [1023] = "1023 bytes",
+                         [1024] = "1.0 KiB", [1536] = "1.5 KiB", [1 << 20] = "1.0 MiB"} do
+      local p = heed.profile(heed.zeros, n, {dtype = "bool"})
+      assert.matches(", " .. text .. " made", p:text(), 1, true)
+    end
+  end)
+
   it("prints tables", function()
     local text = tostring(heed.profile(Model(), heed.ones(2, 4)))
     for _, line in ipairs{"operation +calls +time +share +bytes +peak", "\nlinear  +3 ",

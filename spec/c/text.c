@@ -62,7 +62,10 @@ static const char *const FILES[] = {
   "{" ADDED "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\s+|(?:a|b)c\"},"
   "\"behavior\":\"Removed\"},\"decoder\":{\"type\":\"CTC\",\"pad_token\":\"?\","
   "\"word_delimiter_token\":\"a\"},"
-  "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{" NAMES "}}}"
+  "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{" NAMES "}}}",
+  "{" ADDED "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\","
+  "\"use_regex\":false},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"b+\"},\"behavior\":"
+  "\"Isolated\"}]},\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{" NAMES "}}}"
 };
 enum { FILES_THERE = sizeof FILES / sizeof *FILES };
 

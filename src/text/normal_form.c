@@ -57,7 +57,6 @@ static bool add_parts (const normalizer *n, heed_tokenizer *t, uint32_t point) {
    were: by counting, since a hostile text has any number of them. */
 static bool sort_marks (heed_tokenizer *t, unit *at, int64_t n) {
   if (n < 2) return true;
-  t->sorted.n = 0;
   if (!ROOM(t->cx, &t->sorted, n)) return false;
   int64_t behind[256] = {0};
   for (int64_t i = 0; i < n; i++) behind[at[i].class]++;
