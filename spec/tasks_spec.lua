@@ -373,6 +373,17 @@ describe("sequence to sequence", function()
       assert.equal(wanted, (answer(targets[i])))
     end
   end)
+
+  it("has all days of each month, but that which leap years have", function()
+    local last = {}
+    local _, y = tasks.seq2seq{rule = "dates", size = 8000}()
+    for _, target in ipairs(words(tasks.tokens.dates.y, y)) do
+      local month, day = answer(target):match "%-(%d+)%-(%d+)$"
+      month = tonumber(month)
+      last[month] = math.max(last[month] or 0, tonumber(day))
+    end
+    assert.same({31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}, last)
+  end)
 end)
 
 

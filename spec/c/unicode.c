@@ -96,6 +96,17 @@ static bool is_one (const unicode *u, uint32_t first, uint32_t second) {
   return grapheme_length(u, p, p + both) == both;
 }
 
+/* The points that take no mark along: Cc, Cf, Zl and Zp, but those that extend or prepend. */
+static void check_controls (const unicode *u, int64_t n, int64_t sum) {
+  int64_t got = 0, there = 0;
+  for (uint32_t point = 0; point < POINTS; point++) {
+    if ((point >= 0xd800 && point < 0xe000) || is_one(u, point, 0x301)) continue;
+    got++;
+    there += point;
+  }
+  check(got == n && there == sum, "controls");
+}
+
 /* Points that go with any letter are left out. */
 static void letters_of_hangul_are_joined (const unicode *u) {
   const uint32_t some[] = {0x1100, 0x115f, 0x1160, 0x11a7, 0x11a8, 0x11ff, 0xa960, 0xa97c, 0xac00,
@@ -167,6 +178,7 @@ int main (void) {
         "what is no category");
   check_clusters(u, true, 2526, 401312765);
   check_clusters(u, false, 27, 1099396);
+  check_controls(u, 126, 4070206);
   letters_of_hangul_are_joined(u);
   check_marks(u, "points that join others, or never stay", UNICODE_JOINS, 2110, 166726173);
   check_marks(u, "points of a class, or that are taken apart", UNICODE_DECOMPOSES, 14151,
