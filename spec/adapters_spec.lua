@@ -123,6 +123,15 @@ describe("models.load_adapters", function()
     assert.same({0, 1}, {adapter.scale, adapter.dropout.p})
   end)
 
+  it("takes whatever adapters began as beside the model's weights", function()
+    for _, begun in ipairs{true, false, "gaussian", "eva", "orthogonal"} do
+      local place <close> = changed("qwen2", function(c)
+        c.init_lora_weights, c.loftq_config = begun, {}
+      end)
+      assert(heed.models.load_adapters(place.path, model "qwen2"))
+    end
+  end)
+
   it("says what is wrong with a file of tensors", function()
     local place <close> = changed("qwen2", function() end)
     write(place.path .. WEIGHTS, "no tensors")
@@ -170,6 +179,9 @@ describe("models.load_adapters", function()
      "at least 0 expected as q_proj"},
     {"a pattern that is none", function(c) c.rank_pattern = 3 end,
      "an object expected as rank_pattern, got 3"},
+    {"a part of the model's weights", function(c) c.init_lora_weights = "pissa_niter_16" end,
+     'init_lora_weights is "pissa_niter_16", which changes the model\'s own weights'},
+    {"quantized weights", function(c) c.loftq_config = {loftq_bits = 4} end, '"loftq_config"'},
     {"another rank", function(c) c.r = 2 end, "floats of %(2, %d+%) expected as the tensor"},
     {"one matrix", function(_, t) t[DOWN] = nil end, "the tensor .*q_proj.lora_A.weight.* missing"},
     {"another number of outputs", function(_, t)

@@ -5,12 +5,23 @@ local directories = require "spec.support.directories"
 local heed = require "heed"
 
 
--- Why a model is refused whose configuration has these values.
-local function why(name, values)
+-- A model whose configuration has these values, those of a table in the section of that name; or
+-- nil, and why it is refused.
+local function load(name, values)
   local place <close> = directories.make(name, nil, function(c)
-    for key, value in pairs(values) do c[key] = value end
+    for key, value in pairs(values) do
+      if type(c[key]) == "table" then
+        for inner, v in pairs(value) do c[key][inner] = v end
+      else
+        c[key] = value
+      end
+    end
   end)
-  local model, message = heed.models.load(place.path)
+  return heed.models.load(place.path)
+end
+
+local function why(name, values)
+  local model, message = load(name, values)
   assert.is_nil(model)
   return message
 end
@@ -31,5 +42,62 @@ describe("models.load refuses", function()
                        why(name, {pad_token_id = value}))
       end
     end
+  end)
+
+  it("heads of masked words whose weights are not those of the words", function()
+    for name, class in pairs{bert_reranker = "Bert", roberta = "Roberta", mpnet = "MPNet",
+                             distilbert = "DistilBert", modernbert_classifier = "ModernBert"} do
+      assert.matches('config.json: "tie_word_embeddings": only true is known here, got false',
+                     why(name, {architectures = {class .. "ForMaskedLM"},
+                                tie_word_embeddings = false}), 1, true)
+    end
+    assert(load("mpnet", {tie_word_embeddings = false}))
+  end)
+
+  it("sections that an older copy contradicts", function()
+    assert.matches('config.json: "text_config_dict": 24 as hidden_size expected, as in the '
+                   .. "section, got 16", why("clip", {text_config_dict = {hidden_size = 16}}), 1,
+                   true)
+    assert.matches('"vision_config_dict"', why("clip", {vision_config_dict = {hidden_size = 16}}),
+                   1, true)
+    assert(load("clip", {text_config_dict = {hidden_size = 24, id2label = {}, other = 1}}))
+  end)
+
+  it("parts that are not built", function()
+    for key, value in pairs{normalize_embedding = false, add_bias_logits = true,
+                            static_position_embeddings = true} do
+      assert.matches(('config.json: "%s": only %s is known here'):format(key, not value),
+                     why("bart", {[key] = value}), 1, true)
+    end
+    assert.matches('"full_attn_mod": only 1 is known', why("phi3_partial", {full_attn_mod = 2}), 1, true)
+    assert.matches('"n_positions"', why("roberta", {n_positions = 512}), 1, true)
+  end)
+end)
+
+
+describe("models.load takes", function()
+  it("keys of published files that change nothing", function()
+    for name, values in pairs{
+      bart = {_num_labels = 3, add_bias_logits = false, normalize_embedding = true,
+              static_position_embeddings = false},
+      bert_reranker = {directionality = "bidi", pooler_fc_size = 768, pooler_num_attention_heads = 12,
+              pooler_num_fc_layers = 3, pooler_size_per_head = 128,
+              pooler_type = "first_token_transform"},
+      clip = {text_config = {dropout = 0.0}, vision_config = {dropout = 0.0}},
+      llama3 = {is_llama_config = true, ["transformers.js_config"] = {dtype = "q4"}},
+      phi3_partial = {full_attn_mod = 1}, t5 = {n_positions = 512},
+    } do
+      assert(load(name, values))
+    end
+  end)
+
+  it("2 as the end of CLIP's texts for the largest id", function()
+    local plain, old = load("clip", {}), load("clip", {text_config = {eos_token_id = 2}})
+    local eos = plain.eos + 1
+    local ids = heed.tensor{{3, 5, eos, 4, 1}, {7, 8, 9, 6, eos}, {eos, 3, 3, 3, 3}}
+    assert.is_true(plain:texts(ids):equal(old:texts(ids)))
+    assert.is_true(old:texts(ids:clone()):norm():item() > 1)
+    assert.is_false(plain:texts(ids):equal(load("clip", {text_config = {eos_token_id = 3}})
+      :texts(ids)))
   end)
 end)

@@ -28,11 +28,15 @@ local REQUIRED = {peft_type = "LORA", bias = "none"}
 local READ = {}
 for name in ([[
   auto_mapping base_model_name_or_path corda_config eva_config exclude_modules fan_in_fan_out
-  inference_mode init_lora_weights layers_pattern layers_to_transform loftq_config lora_alpha
+  inference_mode init_lora_weights layers_pattern layers_to_transform lora_alpha
   alpha_pattern lora_dropout megatron_config megatron_core peft_version qalora_group_size r
   rank_pattern revision target_modules task_type use_rslora
 ]]):gmatch "%S+" do READ[name] = true end
 
+
+-- How matrices may begin that stand beside the weights of the model as it was published; other ways
+-- take a part of these weights out of them.
+local BEGUN <const> = {eva = true, gaussian = true, orthogonal = true}
 
 -- Reading --------------------------------------------------------------------------
 
@@ -48,6 +52,11 @@ local function check_config(c)
       refuse.with("%s: %s is %s, and heed reads %s", CONFIG, name, quoted(tostring(c[name])),
                   quoted(value))
     end
+  end
+  local begun = c.init_lora_weights
+  if type(begun) == "string" and not rawget(BEGUN, begun) then
+    refuse.with("%s: init_lora_weights is %s, which changes the model's own weights, too", CONFIG,
+                quoted(begun))
   end
   for name, value in next, c do
     if not (READ[name] or REQUIRED[name] or is_nothing(value)) then

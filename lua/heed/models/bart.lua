@@ -43,6 +43,9 @@ function bart.build(c, tensors)
   for _, name in ipairs(IDLE) do c:get(name) end
   c:only("normalize_before", false)
   c:only("add_final_layer_norm", false)
+  c:only("normalize_embedding", true)
+  c:only("add_bias_logits", false)
+  c:only("static_position_embeddings", false)
   local dim, norm = c:count("d_model"), encoder.norm(1e-5)
   local function side_of(name)
     return {

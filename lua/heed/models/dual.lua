@@ -52,7 +52,8 @@ local DualModel = extend("models.DualModel", {
 
 
 ---@param config table
----@param o {text: table, picture: table, width: integer, eos: integer|false}
+---@param o {text: table, picture: table, width: integer, eos: integer|false} `eos` from 0, as the file
+---has it
 local function fill(self, config, o)
   self.config, self.tokenizer, self.sentences = config, false, false
   self.text = causal.make(config, o.text)
@@ -72,6 +73,17 @@ local make = maker(DualModel, WHO, fill)
 
 local first = pool.Pool("first")
 
+-- The id that old files have for the end of texts, where the largest id is meant: transformers,
+-- modeling_clip.py.
+local LARGEST <const> = 2
+
+-- The features of each text at its end.
+local function at_end(x, ids, eos)
+  if eos ~= LARGEST then return first(x, {keys = ids:eq(eos + 1)}) end
+  return x[{heed.arange(ids:size(1), {device = ids.device}), ids:argmax(2)}]
+end
+
+
 ---Vectors of texts, of length 1. CLIP's are those of the first end token, SigLIP's those of the
 ---last position: it was trained with texts that are padded to its length.
 ---@param ids heed.Tensor (B, T); from 1
@@ -80,7 +92,7 @@ local first = pool.Pool("first")
 function DualModel:texts(ids, given)
   local x = part.result(WHO, "text", (part.of(WHO, self, "text")(ids, given)))
   local eos = self.eos and field.count(self, "eos", 0)
-  x = eos and first(x, {keys = ids:eq(eos + 1)}) or x:select(2, -1)
+  x = eos and at_end(x, ids, eos) or x:select(2, -1)
   return part.call(WHO, self, "text_project", x):normalize(2, -1)
 end
 
@@ -165,6 +177,17 @@ local function names_of(own)
 end
 
 
+-- An older copy of a section, which must say the same.
+local function check_copy(c, name, values)
+  for key, value in next, c:object(name) or {} do
+    if type(value) ~= "table" and values.values[key] ~= nil and values.values[key] ~= value then
+      c:refuse(name, "%s as %s expected, as in the section, got %s", tostring(values.values[key]),
+               key, tostring(value))
+    end
+  end
+end
+
+
 local clip = {}
 
 clip.names = names_of{
@@ -185,6 +208,8 @@ function clip.build(c)
   picture.stack.final_norm = false
   local width = c:count("projection_dim", 512)
   c:get("logit_scale_init_value")
+  check_copy(c, "text_config_dict", t)
+  check_copy(c, "vision_config_dict", v)
   c:ending{Model = true}
   for _, values in ipairs{t, v} do
     values:get("projection_dim")

@@ -182,7 +182,9 @@ end
 ---@return heed.EncoderModel
 ---@return heed.models.names
 function encoder.new(c, o, tensors, family)
-  local ending = family.endings[c:ending(family.endings)]
+  local name = c:ending(family.endings)
+  local ending = family.endings[name]
+  if name == "ForMaskedLM" then c:only("tie_word_embeddings", true) end
   o.head = ending.head and heads.options(c, ending.head)
   if family.pooler and not ending.head then
     o.pooler = tensors[family.pooler] ~= nil

@@ -18,6 +18,7 @@ phi3.names = names.with(llama.names, {
 function phi3.build(c, tensors)
   local o = llama.read(c, {eps = 1e-5, also = {su = "longrope", yarn = "longrope"}})
   local w = c:may_count("sliding_window")
+  c:only("full_attn_mod", 1)
   o.stack.each = llama.windows(c, w, function() return true end)
   return causal.new(c, o, tensors)
 end
