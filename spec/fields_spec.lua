@@ -343,3 +343,26 @@ describe("a layer's other fields", function()
     assert.equal("Softplus(nil, 10)", tostring(nn.Softplus(nil, 10)))
   end)
 end)
+
+
+describe("a training mode", function()
+  it("that a program wrote is a boolean, or is refused where it counts", function()
+    local x = heed.randn(1, 3, 8)
+    for who, case in pairs{
+      Dropout = {nn.Dropout(0.5), x},
+      MultiHeadAttention = {nn.MultiHeadAttention(8, 2, {dropout = 0.5}), x},
+      Encoder = {nn.Encoder(8, 2, 1, {layer_dropout = 0.5}), x},
+    } do
+      local layer, input = case[1]:eval(), case[2]
+      layer.training = "false"
+      assert.matches(who .. ": a boolean expected as field 'training', got the string 'false'",
+                     message(layer, input), 1, true)
+      layer.training = false
+      layer(input)
+    end
+    local decoder = nn.Decoder(8, 2, 1, {layer_dropout = 0.5, cross = false}):eval()
+    decoder.training = 1
+    assert.matches("a boolean expected as field 'training', got 1",
+                   message(decoder, x, {cache = nn.Cache()}))
+  end)
+end)

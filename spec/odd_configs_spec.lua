@@ -69,7 +69,8 @@ describe("models.load refuses", function()
       assert.matches(('config.json: "%s": only %s is known here'):format(key, not value),
                      why("bart", {[key] = value}), 1, true)
     end
-    assert.matches('"full_attn_mod": only 1 is known', why("phi3_partial", {full_attn_mod = 2}), 1, true)
+    assert.matches('"full_attn_mod": only 1 is known', why("phi3_partial", {full_attn_mod = 2}), 1,
+                   true)
     assert.matches('"n_positions"', why("roberta", {n_positions = 512}), 1, true)
   end)
 end)
@@ -80,9 +81,10 @@ describe("models.load takes", function()
     for name, values in pairs{
       bart = {_num_labels = 3, add_bias_logits = false, normalize_embedding = true,
               static_position_embeddings = false},
-      bert_reranker = {directionality = "bidi", pooler_fc_size = 768, pooler_num_attention_heads = 12,
-              pooler_num_fc_layers = 3, pooler_size_per_head = 128,
-              pooler_type = "first_token_transform"},
+      bert_reranker = {
+        directionality = "bidi", pooler_fc_size = 768, pooler_num_attention_heads = 12,
+        pooler_num_fc_layers = 3, pooler_size_per_head = 128, pooler_type = "first_token_transform",
+      },
       clip = {text_config = {dropout = 0.0}, vision_config = {dropout = 0.0}},
       llama3 = {is_llama_config = true, ["transformers.js_config"] = {dtype = "q4"}},
       phi3_partial = {full_attn_mod = 1}, t5 = {n_positions = 512},

@@ -1,6 +1,7 @@
 -- Options of rope: angles and turns that are kept are those of the options as they are at a call.
 
 local heed = require "heed"
+local message = require "spec.support.message"
 local places = require "heed.attention.places"
 
 local rope = heed.position.rope
@@ -100,5 +101,20 @@ describe("YaRN", function()
       }})
       assert.near(wanted * x:norm():item(), y:norm():item(), 1e-9)
     end
+  end)
+end)
+
+
+describe("rope", function()
+  it("refuses a fraction of a position in scaling, also where a layer is made", function()
+    local scaling = {rope_type = "dynamic", factor = 2, max_position_embeddings = 2048.5}
+    local wanted = "a whole number of at least 1 expected as max_position_embeddings in scaling, "
+                   .. "got 2048.5"
+    assert.matches("position.rope: " .. wanted,
+                   message(heed.position.rope, heed.ones(3, 4), {scaling = scaling}), 1, true)
+    local o = {rope = {scaling = scaling}}
+    assert.matches(wanted, message(heed.nn.MultiHeadAttention, 8, 2, o), 1, true)
+    scaling.max_position_embeddings = 2048.0
+    assert.is_true(heed.position.rope(heed.ones(3, 4), {scaling = scaling}):isfinite():all())
   end)
 end)

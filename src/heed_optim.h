@@ -52,9 +52,9 @@ typedef struct heed_optimization {
 ** they need is taken, before the first is made, so that an error leaves every tensor as it was. A
 ** list is NULL where there is none. Nothing is recorded.
 **   steps      of optimisers, of parameters that differ
-**   targets    are written, one after the other: HEED_copy sets them to their operands, which are
-**              broadcast; HEED_lerp moves them towards their operands by 'number'; HEED_mul
-**              multiplies them by it
+**   targets    are written behind the steps: HEED_copy sets them to their operands, which are
+**              broadcast, and of which each is read as it was before the first target; HEED_lerp
+**              moves them towards their operands by 'number'; HEED_mul multiplies them by it
 **   takers     take over what their givers are, as by heed_take_over, where there are givers;
 **              then have these gradients, or none where that is NULL
 ** An interruption before the first change stops them all, unless they are 'uninterrupted', as

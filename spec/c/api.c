@@ -436,9 +436,9 @@ static void commits_whole_changes (heed_context *cx, heed_context *other) {
   c.op = HEED_lerp;
   c.number = 0.5;
   c.operands = fit;
-  check(heed_commit(cx, &c) && value_of(x) == 3 && value_of(y) == 2.5, "halfway");
+  check(heed_commit(cx, &c) && value_of(x) == 3 && value_of(y) == 1.5, "halfway");
   c.op = HEED_mul;
-  check(heed_commit(cx, &c) && value_of(x) == 1.5 && value_of(y) == 1.25, "and half of that");
+  check(heed_commit(cx, &c) && value_of(x) == 1.5 && value_of(y) == 0.75, "and half of that");
   c = (heed_changes){.ntakers = 2, .takers = both, .givers = wrong, .gradients = fit};
   check(!heed_commit(cx, &c) && value_of(x) == 1.5, "a gradient that does not fit");
   heed_clear(cx);

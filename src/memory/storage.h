@@ -26,6 +26,7 @@ struct storage {
     int64_t version;
     storage *next;                 /* in the cache */
   };
+  int64_t commit;                  /* the number of the last one of which it was a target */
   short changer;                   /* the op that changed it last, for the message */
   bool reused : 1;                 /* recorded works write it: it serves that capture again */
   bool fixed : 1;                  /* the host writes it in that capture, which keeps its bytes */
@@ -48,6 +49,7 @@ typedef struct storage_list {
   storage *free[STORAGE_CLASSES];  /* cached with their data */
   int64_t wanted[STORAGE_CLASSES]; /* 'made' when a storage of the class was wanted last */
   int64_t made;                    /* taken from the system so far */
+  int64_t commits;                 /* so far: op/commit.c */
   struct packed_table *packed;     /* packed.c; NULL: nobody asked for any */
 } storage_list;
 

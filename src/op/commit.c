@@ -50,6 +50,20 @@ static bool prepare_target (const commit *m, int i) {
 }
 
 
+/* An operand whose memory a target before it has is copied: all are read as they were. */
+static bool copy_written (const commit *m) {
+  const heed_changes *of = m->of;
+  const int64_t number = ++m->cx->storages.commits;
+  for (int i = 0; i < of->ntargets; i++) {
+    heed_tensor *t = of->targets[i], **x = &m->operand[i];
+    const bool written = (*x)->store != NULL && (*x)->store->commit == number;
+    if (written && (*x = op1(HEED_clone, *x)) == NULL) return false;
+    if (t->store != NULL) t->store->commit = number;
+  }
+  return true;
+}
+
+
 static bool prepare_targets (commit *m) {
   const heed_changes *of = m->of;
   if (of->ntargets == 0) return true;
@@ -59,7 +73,7 @@ static bool prepare_targets (commit *m) {
   m->number = op_float(m->cx, of->number);
   bool good = m->operand != NULL && m->number != NULL;
   for (int i = 0; good && i < of->ntargets; i++) good = prepare_target(m, i);
-  return good;
+  return good && (of->op == HEED_mul || copy_written(m));
 }
 
 

@@ -284,7 +284,9 @@ local function read(who, way, given, most)
   for name, default in pairs(way.options) do known[name] = default end
   if known.max_position_embeddings then
     local name <const> = "max_position_embeddings"
-    given[name] = either(who, name, most, name, given[name])
+    local own = given[name]
+    if own ~= nil then own = options.count(who, name .. " in scaling", own) end
+    given[name] = either(who, name, most, name, own)
   end
   return options.read(who .. ": scaling", given, known)
 end

@@ -184,6 +184,7 @@ end
 -- Whether a value is what heed.load gives behind the tensors: a table of texts, often empty.
 local function is_metadata(value, takes_options)
   if type(value) ~= "table" or getmetatable(value) ~= nil then return false end
+  if takes_options and rawget(value, "strict") ~= nil then return false end
   local _, text = next(value)
   return type(text) == "string" or text == nil and not takes_options
 end

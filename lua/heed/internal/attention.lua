@@ -112,12 +112,13 @@ local function with_sink(attend, q, k, v, o, sink)
   local y, weights, lse = attend(q, k, v, o)
   sink = sink:to(lse.dtype)
   local nothing = lse:eq(-math.huge)
-  local more = lse:masked_fill(nothing, 0) - sink
+  local filled = lse:masked_fill(nothing, 0)
+  local more = filled - sink
   local share = more:sigmoid():unsqueeze(-1)
   y = (y * share):to(y.dtype)
   if weights then weights = (weights * share):to(weights.dtype) end
   if not wanted then return y, weights end
-  return y, weights, heed.where(nothing, sink, sink - (-more):logsigmoid())
+  return y, weights, heed.where(nothing, sink, filled - more:logsigmoid())
 end
 
 

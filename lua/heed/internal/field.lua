@@ -41,6 +41,16 @@ function field.positive(layer, name)
 end
 
 
+---Whether a layer is in training mode.
+---@param layer heed.Module
+---@return boolean
+function field.trains(layer)
+  local training = layer.training
+  if training == true or training == false then return training end
+  field.refuse(layer, "training", training, "a boolean")
+end
+
+
 ---A number from 0 to 1.
 ---@param layer heed.Module
 ---@param name string

@@ -52,8 +52,7 @@ local DualModel = extend("models.DualModel", {
 
 
 ---@param config table
----@param o {text: table, picture: table, width: integer, eos: integer|false} `eos` from 0, as the file
----has it
+---@param o {text: table, picture: table, width: integer, eos: integer|false} `eos` counts from 0
 local function fill(self, config, o)
   self.config, self.tokenizer, self.sentences = config, false, false
   self.text = causal.make(config, o.text)

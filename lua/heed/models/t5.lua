@@ -78,7 +78,9 @@ function t5.build(c, tensors)
   end
   local n = c:count("num_layers")
   local scaled = c:flag("scale_decoder_outputs", c:get("tie_word_embeddings", true) ~= false)
-  for _, name in ipairs{"dropout_rate", "is_decoder", "is_encoder_decoder", "n_positions"} do c:get(name) end
+  for _, name in ipairs{"dropout_rate", "is_decoder", "is_encoder_decoder", "n_positions"} do
+    c:get(name)
+  end
   return seq2seq.new(c, {
     dim = dim, source = side_of(n, true), tie = true,
     target = side_of(c:count("num_decoder_layers", n), false), out_scale = scaled and dim ^ -0.5,

@@ -5,6 +5,7 @@
 
 local Cache = require "heed.nn.cache"
 local attention = require "heed.internal.attention"
+local field = require "heed.internal.field"
 local heed = require "heed"
 local masks = require "heed.mask"
 local Module = require "heed.nn.module"
@@ -350,7 +351,9 @@ local function add_own(call, layer)
   end
   if o.scale == nil then o.scale = layer.scale or nil end
   if o.softcap == nil then o.softcap = layer.softcap or nil end
-  if o.dropout == nil and layer.dropout ~= 0 and layer.training then o.dropout = layer.dropout end
+  if o.dropout == nil and layer.dropout ~= 0 and field.trains(layer) then
+    o.dropout = layer.dropout
+  end
 end
 
 

@@ -273,7 +273,7 @@ end
 ---@param x heed.Tensor
 ---@return heed.Tensor
 function Dropout:forward(x)
-  if not self.training or self.p == 0 then return x end
+  if self.p == 0 or not field.trains(self) then return x end
   return dropout(x, self.p)
 end
 

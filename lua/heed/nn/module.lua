@@ -439,17 +439,13 @@ local function slots(module)
 end
 
 
--- The parameter or buffer that a state's tensor was made from, for as long as the tensor lives.
-local origins = setmetatable({}, {__mode = "k"})
-
 ---Parameters and buffers by name, shared ones under their first name. The tensors share their
 ---values with the module: `clone` those that must stay as they are.
 ---@return table<string, heed.Tensor>
 function Module:state()
   local tensors = {}
   for _, slot in ipairs(slots(self)) do
-    local t = slot.value:detach()
-    tensors[slot.names[1]], origins[t] = t, slot.value
+    tensors[slot.names[1]] = slot.value:detach()
   end
   return tensors
 end
@@ -474,7 +470,6 @@ local function values_of(slot_list, given)
     for _, name in ipairs(slot.names) do value = given[name] or value end
     if value then
       targets[#targets + 1] = slot.value
-      if origins[value] and origins[value] ~= slot.value then value = value:clone() end
       operands[#targets] = value:to(slot.value.device)
     end
   end

@@ -96,7 +96,7 @@ end
 
 -- A layer that is left out would not know what the cache holds.
 local function check_cache(self, o)
-  if o.cache == nil or not self.training or self.layer_dropout == 0 then return end
+  if o.cache == nil or self.layer_dropout == 0 or not field.trains(self) then return end
   heed.fail("nn.%s: option cache: not with layer_dropout while training; write model:eval()",
             self.__name)
 end
@@ -111,8 +111,11 @@ end
 -- A layer's results, or x where the layer is dropped: LayerDrop, Fan et al. 2020. A GPU decides for
 -- itself. A replay can't leave out a layer's gradients and random numbers, as the CPU does.
 local function call_layer(self, layer, x, ...)
-  local p = self.training and self.layer_dropout or 0
-  if p ~= 0 then field.probability(self, "layer_dropout") end
+  local p = self.layer_dropout
+  if p ~= 0 then
+    field.probability(self, "layer_dropout")
+    if not field.trains(self) then p = 0 end
+  end
   if p == 0 or not heed.is_tensor(x) then return layer(x, ...) end
   if recording.running() and x.device == "cpu" then
     heed.fail("nn.%s: layer_dropout while training cannot be captured on the CPU: set it to 0, or "
