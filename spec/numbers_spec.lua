@@ -457,3 +457,49 @@ describe("products of few numbers", function()
     end
   end)
 end)
+
+
+describe("weights at the edges of a type", function()
+  local function counts(list, dtype, n, draws)
+    heed.manual_seed(7)
+    local w, sum = heed.tensor(list, {dtype = dtype}), heed.zeros(#list)
+    if not draws then return w:multinomial(n, true):bincount{minlength = #list}:totable() end
+    for _ = 1, n do sum:index_add_(1, w:multinomial(draws), heed.ones(draws)) end
+    return sum:totable()
+  end
+
+  it("are drawn by their shares where their sum overflows", function()
+    for _, dtype in ipairs{"float32", "bfloat16"} do
+      local n = counts({1e38, 3e38, 3e38}, dtype, 3000)
+      assert.is_true(close(n[1], 430, 0, 70) and close(n[2], 1285, 0, 110), table.concat(n, " "))
+    end
+  end)
+
+  it("are drawn by their ratios without replacement, and those of 0 never", function()
+    assert.same({0, 300}, counts({0, 5e-324}, "float64", 300, 1))
+    assert.same({0, 300, 300}, counts({0, 5e-324, 1e308}, "float64", 300, 2))
+    for _, weight in ipairs{8e307, 5e-324, 1e-310} do
+      local n = counts({weight, weight}, "float64", 300, 1)
+      assert.is_true(close(n[1], 150, 0, 30), ("%g: %d of 300"):format(weight, n[1]))
+    end
+    local n = counts({1.5e-323, 5e-324}, "float64", 400, 1)
+    assert.is_true(close(n[1], 300, 0, 30), n[1])
+  end)
+end)
+
+
+describe("random whole numbers", function()
+  it("are refused where their type does not hold the bounds", function()
+    local f, b = {dtype = "float16"}, {dtype = "uint8"}
+    assert.error_matches(function() heed.randint(0, 100000, {2}, f) end,
+                         "randint: argument 'high': 100000 is no number of type float16")
+    assert.error_matches(function() heed.randint(-65520, 0, {2}, f) end,
+                         "randint: argument 'low': %-65520 is no number of type float16")
+    assert.error_matches(function() heed.randperm(300, b) end,
+                         "randperm: argument 'n': 300 is no number of type uint8")
+    assert.equal(65504, heed.randint(65519, 65519, {1}, f):item())
+    assert.is_true(heed.randint(-65519, 65519, {2000}, f):isfinite():all())
+    assert.is_true(heed.randint(math.mininteger, math.maxinteger, {9}, {dtype = "bfloat16"})
+                   :isfinite():all())
+  end)
+end)
