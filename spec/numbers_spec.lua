@@ -488,6 +488,51 @@ describe("weights at the edges of a type", function()
 end)
 
 
+describe("whole numbers that no double holds", function()
+  local B <const> = (1 << 53) + 1
+  local T = heed.tensor
+
+  it("are factors of add and sub", function()
+    assert.equal(B, T{0}:add(T{1}, {alpha = B}):item())
+    assert.equal(-B, T{0}:sub(T{1}, {alpha = B}):item())
+    assert.equal(-B, T{0}:add(T{1}, {alpha = -B}):item())
+    assert.equal(3 * B + 2, T{2}:add(3, {alpha = B}):item())
+    assert.same({B + 5, 5}, T{5}:add(T({1, 0}, {dtype = "uint8"}), {alpha = B}):totable())
+    local x = T{1, 2}
+    assert.equal(x, x:add_(x, {alpha = B}))
+    assert.same({B + 1, 2 * B + 2}, x:totable())
+    assert.equal(2 ^ 53, T{0.0}:double():add(T{1}, {alpha = B}):item())
+    assert.error_matches(function() T{0}:add(T{1}, {alpha = 1 << 62}) end, "add: .*'alpha'")
+  end)
+
+  it("are factors of index_add and of products", function()
+    assert.same({B, 0}, T{0, 0}:index_add(1, T{1}, T{1}, {alpha = B}):totable())
+    local a = T{{1}}
+    assert.equal(2 * B, heed.addmm(a, a, a, {alpha = B, beta = B}):item())
+  end)
+
+  it("pad, and are the ends of linspace", function()
+    assert.same({B, 1, B}, T{1}:pad({1, 1}, "constant", B):totable())
+    assert.same({0, B}, heed.linspace(0, B, 2, {dtype = "int64"}):totable())
+    assert.same({-B, 0, B}, heed.linspace(-B, B, 3, {dtype = "int64"}):totable())
+    assert.same({B}, heed.linspace(B, 0, 1, {dtype = "int64"}):totable())
+    local least, most = math.mininteger, math.maxinteger
+    assert.same({least, 0, most},
+                heed.linspace(least, most, 3, {dtype = "int64"}):totable())
+    assert.same({0, 3, 6, 10}, heed.linspace(0, 10, 4, {dtype = "int64"}):totable())
+  end)
+
+  it("wrap around in narrow types, by one rule", function()
+    local x = T({1}, {dtype = "uint8"})
+    for _, n in ipairs{300, -1, 2.5, 300.0} do
+      local wanted = heed.full({1}, n, {dtype = "uint8"}):item()
+      assert.same({wanted, 1, wanted}, x:pad({1, 1}, "constant", n):totable())
+    end
+    assert.equal(44, x:pad({1, 0}, "constant", 300)[1])
+  end)
+end)
+
+
 describe("random whole numbers", function()
   it("are refused where their type does not hold the bounds", function()
     local f, b = {dtype = "float16"}, {dtype = "uint8"}
