@@ -133,6 +133,48 @@ describe("nn.init", function()
     assert.equal(2, init.trunc_normal_(heed.empty(1), {a = 2, b = 2}):item())
   end)
 
+  -- Mean and deviation of what lies between the bounds, by sums over a fine grid.
+  local function truncated(mean, std, a, b)
+    a, b = math.max(a, mean - 40 * std), math.min(b, mean + 40 * std)
+    local top = math.max(a, math.min(mean, b))
+    b, a = math.min(b, top + 8 * std), math.max(a, top - 8 * std)
+    local x = heed.linspace(a, b, 100001, {dtype = "float64"})
+    local share = (((x - mean) / std):square() * -0.5 + ((top - mean) / std) ^ 2 * 0.5):exp()
+    share = share / share:sum()
+    local middle = (x * share):sum():item()
+    return middle, ((x - middle):square() * share):sum():item() ^ 0.5
+  end
+
+  it("draws truncated numbers whatever the bounds", function()
+    heed.manual_seed(4)
+    for _, dtype in ipairs{"float64", "float32"} do
+      for _, case in ipairs{{5, 1, -1e30, 1}, {0, 1, 2, math.huge}, {0, 1, -math.huge, -2},
+                            {0, 1, 0.9, 50}, {0, 1, -0.1, 50}, {-3, 2, 7, 100}, {0, 1, 30, 31},
+                            {0, 1e20, 1e20, 2e20}, {0, 1, 3, 8.5}, {1, 1e6, -2, 2},
+                            {0, 1, 20, 20.125}, {0, 1, -20.125, -20}, {0, 3, -1, 1e30}} do
+        local t = heed.empty(50, 80, {dtype = dtype})
+        t = init.trunc_normal_(t, table.unpack(case)):double()
+        local mean, deviation = truncated(table.unpack(case))
+        local name = ("%s, mean %g, std %g, a %g, b %g"):format(dtype, table.unpack(case))
+        assert.is_true(t:ge(case[3]):all() and t:le(case[4]):all(), name)
+        local got, spread = moments(t)
+        assert.is_true(close(got, mean, 0, 0.08 * deviation), name)
+        assert.is_true(close(spread, deviation, 0.1), name)
+      end
+    end
+  end)
+
+  it("draws truncated numbers that a type can hardly tell from a bound", function()
+    for _, case in ipairs{{"float16", 0, 0.002, 1, 2, 1}, {"float32", 0, 1e-20, 1, 2, 1},
+                          {"float32", 0, 1e-320, -2, -1, -1}, {"float64", 0, 1e-320, 1, 2, 1},
+                          {"float32", 1e10 + 511.8, 1, 1e10 + 512.2, math.huge, 1e10 + 1024}} do
+      local t = init.trunc_normal_(heed.empty(2000, {dtype = case[1]}), table.unpack(case, 2, 5))
+      assert.is_true(t:eq(case[6]):all(), case[1])
+    end
+    local half = init.trunc_normal_(heed.empty(2000, {dtype = "float16"}), 0, 1e5, -6e4, 6e4)
+    assert.is_true(half:isfinite():all() and half:abs():le(6e4):all())
+  end)
+
   it("keeps uniform numbers as often as the density there is high, by its highest", function()
     for seed = 1, 30 do
       local mean, std, a, b, mode = 1, 2, 4, 8, 4
@@ -225,6 +267,10 @@ describe("nn.init", function()
     assert.matches("above 0 expected as std, got 0", message(init.trunc_normal_, t, {std = 0}))
     assert.matches("b at least a expected, got a 2 and b 1", message(init.trunc_normal_, t,
                    {a = 2, b = 1}))
+    assert.matches("trunc_normal_: a finite number expected as mean, got inf",
+                   message(init.trunc_normal_, t, {mean = math.huge}))
+    assert.matches("trunc_normal_: numbers between the bounds expected, got a inf and b inf",
+                   message(init.trunc_normal_, t, {a = math.huge, b = math.huge}))
     assert.matches("a number expected as val", message(init.constant_, t))
     assert.matches("as std, got %-1", message(init.normal_, t, 0, -1))
     assert.matches("as param, got 'x'", (message(init.calculate_gain, "leaky_relu", "x"):gsub(

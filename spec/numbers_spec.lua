@@ -457,3 +457,94 @@ describe("products of few numbers", function()
     end
   end)
 end)
+
+
+describe("weights at the edges of a type", function()
+  local function counts(list, dtype, n, draws)
+    heed.manual_seed(7)
+    local w, sum = heed.tensor(list, {dtype = dtype}), heed.zeros(#list)
+    if not draws then return w:multinomial(n, true):bincount{minlength = #list}:totable() end
+    for _ = 1, n do sum:index_add_(1, w:multinomial(draws), heed.ones(draws)) end
+    return sum:totable()
+  end
+
+  it("are drawn by their shares where their sum overflows", function()
+    for _, dtype in ipairs{"float32", "bfloat16"} do
+      local n = counts({1e38, 3e38, 3e38}, dtype, 3000)
+      assert.is_true(close(n[1], 430, 0, 70) and close(n[2], 1285, 0, 110), table.concat(n, " "))
+    end
+  end)
+
+  it("are drawn by their ratios without replacement, and those of 0 never", function()
+    assert.same({0, 300}, counts({0, 5e-324}, "float64", 300, 1))
+    assert.same({0, 300, 300}, counts({0, 5e-324, 1e308}, "float64", 300, 2))
+    for _, weight in ipairs{8e307, 5e-324, 1e-310} do
+      local n = counts({weight, weight}, "float64", 300, 1)
+      assert.is_true(close(n[1], 150, 0, 30), ("%g: %d of 300"):format(weight, n[1]))
+    end
+    local n = counts({1.5e-323, 5e-324}, "float64", 400, 1)
+    assert.is_true(close(n[1], 300, 0, 30), n[1])
+  end)
+end)
+
+
+describe("whole numbers that no double holds", function()
+  local B <const> = (1 << 53) + 1
+  local T = heed.tensor
+
+  it("are factors of add and sub", function()
+    assert.equal(B, T{0}:add(T{1}, {alpha = B}):item())
+    assert.equal(-B, T{0}:sub(T{1}, {alpha = B}):item())
+    assert.equal(-B, T{0}:add(T{1}, {alpha = -B}):item())
+    assert.equal(3 * B + 2, T{2}:add(3, {alpha = B}):item())
+    assert.same({B + 5, 5}, T{5}:add(T({1, 0}, {dtype = "uint8"}), {alpha = B}):totable())
+    local x = T{1, 2}
+    assert.equal(x, x:add_(x, {alpha = B}))
+    assert.same({B + 1, 2 * B + 2}, x:totable())
+    assert.equal(2 ^ 53, T{0.0}:double():add(T{1}, {alpha = B}):item())
+    assert.error_matches(function() T{0}:add(T{1}, {alpha = 1 << 62}) end, "add: .*'alpha'")
+  end)
+
+  it("are factors of index_add and of products", function()
+    assert.same({B, 0}, T{0, 0}:index_add(1, T{1}, T{1}, {alpha = B}):totable())
+    local a = T{{1}}
+    assert.equal(2 * B, heed.addmm(a, a, a, {alpha = B, beta = B}):item())
+  end)
+
+  it("pad, and are the ends of linspace", function()
+    assert.same({B, 1, B}, T{1}:pad({1, 1}, "constant", B):totable())
+    assert.same({0, B}, heed.linspace(0, B, 2, {dtype = "int64"}):totable())
+    assert.same({-B, 0, B}, heed.linspace(-B, B, 3, {dtype = "int64"}):totable())
+    assert.same({B}, heed.linspace(B, 0, 1, {dtype = "int64"}):totable())
+    local least, most = math.mininteger, math.maxinteger
+    assert.same({least, 0, most},
+                heed.linspace(least, most, 3, {dtype = "int64"}):totable())
+    assert.same({0, 3, 6, 10}, heed.linspace(0, 10, 4, {dtype = "int64"}):totable())
+  end)
+
+  it("wrap around in narrow types, by one rule", function()
+    local x = T({1}, {dtype = "uint8"})
+    for _, n in ipairs{300, -1, 2.5, 300.0} do
+      local wanted = heed.full({1}, n, {dtype = "uint8"}):item()
+      assert.same({wanted, 1, wanted}, x:pad({1, 1}, "constant", n):totable())
+    end
+    assert.equal(44, x:pad({1, 0}, "constant", 300)[1])
+  end)
+end)
+
+
+describe("random whole numbers", function()
+  it("are refused where their type does not hold the bounds", function()
+    local f, b = {dtype = "float16"}, {dtype = "uint8"}
+    assert.error_matches(function() heed.randint(0, 100000, {2}, f) end,
+                         "randint: argument 'high': 100000 is no number of type float16")
+    assert.error_matches(function() heed.randint(-65520, 0, {2}, f) end,
+                         "randint: argument 'low': %-65520 is no number of type float16")
+    assert.error_matches(function() heed.randperm(300, b) end,
+                         "randperm: argument 'n': 300 is no number of type uint8")
+    assert.equal(65504, heed.randint(65519, 65519, {1}, f):item())
+    assert.is_true(heed.randint(-65519, 65519, {2000}, f):isfinite():all())
+    assert.is_true(heed.randint(math.mininteger, math.maxinteger, {9}, {dtype = "bfloat16"})
+                   :isfinite():all())
+  end)
+end)

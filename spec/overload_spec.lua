@@ -157,6 +157,9 @@ describe("repeat_interleave with a tensor", function()
     refused(".*times expected, got %-1", heed.tensor{1, -1, 0})
     refused(".*int64.*float32", heed.tensor{1, 1.5, 0})
     refused(".*dimension 3", heed.tensor{1, 1, 0}, 3)
+    for _, b in ipairs{1 << 62, 1 << 61, (1 << 63) - 1} do
+      refused(".*'repeats': %d+ times in all are too many elements", heed.tensor{b, b, b})
+    end
     refused(".*'dims'", heed.tensor{1, 1, 0}, {dims = 1})
   end)
 end)

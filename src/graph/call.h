@@ -56,6 +56,13 @@ static inline int64_t arg_count (const call *c, int i) { return c->args[i].integ
 static inline double arg_number (const call *c, int i) {
   return c->args[i].kind == HEED_FLOAT ? c->args[i].number : (double)c->args[i].integer;
 }
+static inline int64_t arg_whole (const call *c, int i) {         /* of a number that is whole */
+  return c->args[i].kind == HEED_FLOAT ? (int64_t)c->args[i].number : c->args[i].integer;
+}
+static inline heed_tensor *arg_scalar (const call *c, int i) {   /* a number, with all its digits */
+  return c->args[i].kind == HEED_FLOAT ? op_float(c->cx, c->args[i].number)
+                                       : op_integer(c->cx, c->args[i].integer);
+}
 static inline heed_type arg_type (const call *c, int i, heed_type otherwise) {
   return arg_given(c, i) ? (heed_type)c->args[i].integer : otherwise;
 }

@@ -72,7 +72,7 @@ bool do_constant_pad_nd (call *c) {
   if (!read_pads(c, t->at.rank, before, after)) return false;
   if (!padded_shape(c, &t->at, before, after, &shape)) return false;
   heed_tensor *y = op_new(c->cx, t->type, &shape);
-  heed_tensor *value = op_float(c->cx, arg_number(c, ARG(constant_pad_nd, value)));
+  heed_tensor *value = arg_scalar(c, ARG(constant_pad_nd, value));
   if (!move_copy(c->cx, c->op, y, value)) return false;
   layout from = t->at, to = y->at;
   for (int i = 0; i < shape.rank; i++) {

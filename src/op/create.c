@@ -177,12 +177,34 @@ bool do_arange (call *c) {
 }
 
 
+/* No double holds all whole numbers beyond these. */
+static bool is_long (int64_t n) { return n < -((int64_t)1 << 53) || n > (int64_t)1 << 53; }
+
+
+/* Whole numbers, each cut to one exactly. */
+static bool integer_line (call *c, int64_t start, int64_t end, int64_t n) {
+  heed_tensor *y = new_row(c, ARG(linspace, steps), HEED_INT64, n);
+  if (y == NULL) return false;
+  int64_t *values = y->store->data, gaps = n > 1 ? n - 1 : 1;
+  for (int64_t i = 0; i < n; i++) {
+    if (stops(c, i)) return false;
+    values[i] = (int64_t)(((__int128)start * (gaps - i) + (__int128)end * i) / gaps);
+  }
+  return give_row(c, y, HEED_INT64);
+}
+
+
 /* The second half is counted from the end, which makes the last value exact (PyTorch). */
 bool do_linspace (call *c) {
   double start = arg_number(c, ARG(linspace, start)), end = arg_number(c, ARG(linspace, end));
+  const heed_value *first = &c->args[ARG(linspace, start)], *last = &c->args[ARG(linspace, end)];
+  heed_type type = arg_type(c, ARG(linspace, dtype), HEED_FLOAT32);
   int64_t n = arg_count(c, ARG(linspace, steps));
   if (n < 0)
     return check_refuse(c, ARG(linspace, steps), "a number of steps expected, got %" PRId64, n);
+  if (type == HEED_INT64 && first->kind == HEED_INTEGER && last->kind == HEED_INTEGER &&
+      (is_long(first->integer) || is_long(last->integer)))
+    return integer_line(c, first->integer, last->integer, n);
   heed_tensor *y = new_row(c, ARG(linspace, steps), HEED_FLOAT64, n);
   if (y == NULL) return false;
   double *values = y->store->data, step = n > 1 ? (end - start) / (double)(n - 1) : 0;
@@ -190,7 +212,7 @@ bool do_linspace (call *c) {
     if (stops(c, i)) return false;
     values[i] = i < n - n / 2 ? start + step * (double)i : end - step * (double)(n - 1 - i);
   }
-  return give_row(c, y, arg_type(c, ARG(linspace, dtype), HEED_FLOAT32));
+  return give_row(c, y, type);
 }
 
 /* }================================================================== */

@@ -210,6 +210,28 @@ static bool run_any (call *c, heed_op op, heed_type type, const layout *shape, h
   return op_run(c, &w);
 }
 
+/* Would the number in argument i lose digits as a double? */
+static bool loses_digits (const call *c, int i) {
+  return c->args[i].kind == HEED_INTEGER && (int64_t)arg_number(c, i) != arg_count(c, i);
+}
+
+SAME_ARG(add, sub, input);
+SAME_ARG(add, sub, other);
+SAME_ARG(add, sub, alpha);
+
+/* add or sub of int64, whose alpha no double holds: its product with the other comes first. */
+static bool map_scaled (call *c) {
+  const scope before = scope_unrecorded(c->cx);
+  heed_tensor *other = op_cast(arg_tensor(c, ARG(add, other)), HEED_INT64);
+  other = op2(HEED_mul, other, op_integer(c->cx, arg_count(c, ARG(add, alpha))));
+  scope_end(c->cx, &before);
+  if (other == NULL) return false;
+  heed_value args[] = {c->args[ARG(add, input)], heed_t(other), heed_i(1)};
+  call plain = *c;
+  plain.args = args;
+  return do_map(&plain) && give_out(c, first_result(&plain));
+}
+
 bool do_map (call *c) {
   const op_row *row = &op_rows[c->op];
   int n = row->inputs;
@@ -224,6 +246,9 @@ bool do_map (call *c) {
     return false;
   if (!check_numbers(c, n, row->signature.parameters, type)) return false;
   if (row->check != NULL && !row->check(c, type)) return false;
+  if (type == HEED_INT64 && (c->op == HEED_add || c->op == HEED_sub) &&
+      loses_digits(c, ARG(add, alpha)))
+    return map_scaled(c);
   heed_type to = row->domain == TEST ? HEED_BOOL : type;
   heed_tensor *y = result_for(c, to, shape, n, ts);
   if (y == NULL) return false;

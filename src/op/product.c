@@ -320,7 +320,7 @@ static heed_tensor *times (call *c, heed_tensor *t, int i) {
   double factor = arg_number(c, i);
   if (t == NULL || factor == 1) return t;
   if (scalar_is_float(t->type)) return op_scale(t, factor);
-  return op2(HEED_mul, t, op_integer(c->cx, (int64_t)factor));
+  return op2(HEED_mul, t, op_integer(c->cx, arg_whole(c, i)));
 }
 
 

@@ -57,9 +57,17 @@ static bool draw_integer (call *c, random_op kind, heed_tensor *y, int64_t low, 
 }
 
 
+/* Does the type hold the number? float16 rounds what is nearer to 65504 than to 65536. */
+static bool fits (int64_t n, heed_type type) {
+  if (type == HEED_BOOL) return n == 0 || n == 1;
+  if (type == HEED_UINT8) return n >= 0 && n <= 255;
+  return type != HEED_FLOAT16 || (n > -65520 && n < 65520);
+}
+
+
 static bool check_fits (call *c, int i, heed_type type) {
-  int64_t n = arg_count(c, i), most = type == HEED_BOOL ? 1 : 255;
-  return (type != HEED_BOOL && type != HEED_UINT8) || (n >= 0 && n <= most) ||
+  int64_t n = arg_count(c, i);
+  return fits(n, type) ||
          check_refuse(c, i, "%" PRId64 " is no number of type %s", n, scalar_names[type]);
 }
 
@@ -80,12 +88,13 @@ bool do_randint (call *c) {
 
 bool do_randperm (call *c) {
   int64_t n = arg_count(c, ARG(randperm, n));
+  heed_type type = arg_type(c, ARG(randperm, dtype), HEED_INT64);
   layout row;
   if (n < 0 || !layout_dense(&row, 1, &n))
     return check_refuse(c, ARG(randperm, n), "a number of elements expected, got %" PRId64, n);
+  if (!check_fits(c, ARG(randperm, n), type)) return false;
   heed_tensor *y = op_new(c->cx, HEED_INT64, &row);
-  return draw_integer(c, RANDOM_PERMUTATION, y, 1, n) &&
-         give_out(c, op_cast(y, arg_type(c, ARG(randperm, dtype), HEED_INT64)));
+  return draw_integer(c, RANDOM_PERMUTATION, y, 1, n) && give_out(c, op_cast(y, type));
 }
 
 /* }================================================================== */
@@ -176,9 +185,27 @@ static bool stops (const call *c, int64_t i) {
 }
 
 
-/* A row's running shares of its sum; rounded to float32 where the weights are no doubles. */
+/* Do the weights' running sums stay within float32? */
+static bool sums_narrow (const call *c, const double *weight, int64_t n, bool *narrow) {
+  float sum = 0;
+  for (int64_t j = 0; j < n; j++) {
+    if (stops(c, j)) return false;
+    sum = (float)(sum + weight[j]);
+  }
+  *narrow = isfinite(sum);
+  return true;
+}
+
+
+/*
+** A row's running shares of its sum; rounded to float32 where the weights are no doubles and their
+** sum does not overflow.
+*/
 static bool add_shares (const call *c, double *share, int64_t n, bool wide) {
   double sum = 0;
+  bool narrow = true;
+  if (!wide && !sums_narrow(c, share, n, &narrow)) return false;
+  wide = wide || !narrow;
   for (int64_t j = 0; j < n; j++) {
     if (stops(c, j)) return false;
     share[j] = sum = wide ? sum + share[j] : (double)(float)(sum + share[j]);
@@ -217,26 +244,37 @@ static bool draw_again (call *c, double *share, int64_t rows, int64_t columns, i
 }
 
 
+/* What stands for a drawn 0, below all other numbers that are drawn: those are 2^-53 or more. */
+#define LEAST_DRAWN 0x1p-54
+
+/* Would the weight overflow, or lose digits, when it is divided by what is drawn, 37 at most? */
+static bool is_extreme (double weight) {
+  return weight > 0 && (weight < 0x1p-1000 || weight > 0x1p960);
+}
+
+
 /*
 ** Without replacement: the n largest of w / e, e drawn from the exponential distribution.
-** (P. Efraimidis, P. Spirakis, "Weighted random sampling with a reservoir", 2006.)
+** (P. Efraimidis, P. Spirakis, "Weighted random sampling with a reservoir", 2006.) Logarithms have
+** the same order; they are for quotients that a double does not hold.
 */
-static heed_tensor *draw_once (call *c, heed_tensor *weight, int64_t n) {
+static heed_tensor *draw_once (call *c, heed_tensor *weight, int64_t n, bool extreme) {
   heed_tensor *ys[HEED_RESULTS];
   heed_value like[] = {heed_l(weight->at.rank, weight->at.size), heed_i(HEED_FLOAT64)};
   heed_tensor *e = op_call(c->cx, HEED_rand, 2, like);
   e = op1(HEED_neg, op1(HEED_log1p, op1(HEED_neg, e)));
-  e = op2(HEED_maximum, e, op_float(c->cx, 0x1p-1000));
-  heed_tensor *score = op2(HEED_div, weight, e);
+  e = op2(HEED_maximum, e, op_float(c->cx, LEAST_DRAWN));
+  heed_tensor *score = extreme ? op2(HEED_sub, op1(HEED_log, weight), op1(HEED_log, e))
+                               : op2(HEED_div, weight, e);
   if (score == NULL) return NULL;
   heed_value args[] = {heed_t(score), heed_i(n)};
   return op_calls(c->cx, HEED_topk, 2, args, ys) ? ys[OUT(topk, indices)] : NULL;
 }
 
 
-/* Is every row finite, not negative, and has it weights for n draws? */
+/* Is every row finite, not negative, and has it weights for n draws? Is any weight extreme? */
 static bool check_weights (call *c, const double *weight, int64_t rows, int64_t columns,
-                           int64_t n, bool replace) {
+                           int64_t n, bool replace, bool *extreme) {
   const int input = ARG(multinomial, input), samples = ARG(multinomial, num_samples);
   for (int64_t row = 0; row < rows; row++, weight += columns) {
     int64_t found = 0;
@@ -246,6 +284,7 @@ static bool check_weights (call *c, const double *weight, int64_t rows, int64_t 
       if (!(weight[j] >= 0))
         return check_refuse(c, input, "weight %g in row %" PRId64, weight[j], row + 1);
       found += weight[j] > 0;
+      *extreme |= is_extreme(weight[j]);
       sum += weight[j];
     }
     if (!isfinite(sum)) return check_refuse(c, input, "row %" PRId64 " is not finite", row + 1);
@@ -295,8 +334,9 @@ bool do_multinomial (call *c) {
   c->cx->scope.device = c->cx->devices.list[0];
   if (!core_check_reach(c->cx, op_name(c->op), c->cx->scope.device)) return false;
   double *weights = weight->store->data;
-  if (!check_weights(c, weights, rows, columns, n, replace)) return false;
-  if (!replace) return give_out(c, op_to(draw_once(c, weight, n), where));
+  bool extreme = false;
+  if (!check_weights(c, weights, rows, columns, n, replace, &extreme)) return false;
+  if (!replace) return give_out(c, op_to(draw_once(c, weight, n, extreme), where));
   y = op_new(c->cx, HEED_INT64, &shape);
   if (y == NULL) return false;
   return draw_again(c, weights, rows, columns, n, wide, y->store->data) &&

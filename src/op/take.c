@@ -292,9 +292,7 @@ static heed_tensor *scaled_source (call *c) {
   double alpha = arg_number(c, ARG(index_add, alpha));
   if (alpha == 1) return source;
   const scope before = scope_unrecorded(c->cx);
-  bool whole = c->args[ARG(index_add, alpha)].kind == HEED_INTEGER;
-  heed_tensor *factor = whole ? op_integer(c->cx, (int64_t)alpha) : op_float(c->cx, alpha);
-  source = op2(HEED_mul, source, factor);
+  source = op2(HEED_mul, source, arg_scalar(c, ARG(index_add, alpha)));
   scope_end(c->cx, &before);
   return source;
 }

@@ -161,7 +161,11 @@ end
 -- Position i counts[i] times: a 1 where each begins, and those added up. Repeats of none begin
 -- where the next one does.
 local function repeated_positions(counts)
-  local total = counts:sum():item()
+  local total = counts:double():sum():item()         -- does not overflow, as their sum might
+  if total >= 2 ^ 53 then
+    fail("repeat_interleave: argument 'repeats': %.0f times in all are too many elements", total)
+  end
+  total = math.tointeger(total)
   local starts = counts:cumsum(1) - counts + 1
   local marks = heed.zeros(total + 1, {dtype = "int64", device = counts.device})
   return marks:scatter_add_(1, starts, heed.ones_like(counts)):narrow(1, 1, total):cumsum(1)

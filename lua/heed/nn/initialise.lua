@@ -238,8 +238,73 @@ local function accepted(t, o)
 end
 
 
+-- The ways above are PyTorch's. They serve bounds within as many deviations of the mean, where
+-- uniform numbers are kept in one of 18 tries or more, and densities in halves are not yet coarse.
+local NEAR <const> = {float64 = 8, float32 = 8, float16 = 3, bfloat16 = 3}
+
+
+-- Can all of it be told apart, and is all of it finite, in t's type?
+local function holds(t, o, part)
+  local n = heed.tensor({o.mean, o.std, o.a, o.b, o.b - o.a},
+                        {dtype = "float64", device = "cpu"})
+  local gap = (n:to(t.dtype):double() - n):abs()
+  local mean, std = gap[1], gap[2]
+  return mean <= o.std / 8 and std <= o.std / 8
+         and (part > 0.3 or n:to(t.dtype):isfinite():all())
+end
+
+
+-- Draws float64 numbers by `propose` until each is kept, where `keep` gives the logarithm of its
+-- chance to be.
+local function kept(shape, propose, keep)
+  local at = {dtype = "float64", device = "cpu"}
+  local x, pending = nil, nil
+  repeat
+    local new = propose(heed.rand(shape, at))
+    local refused = heed.rand(shape, at):log():gt(keep(new))
+    x = pending and heed.where(pending, new, x) or new
+    pending = pending and pending:logical_and(refused) or refused
+  until not pending:any()
+  return x
+end
+
+
+-- How far numbers lie from a bound that is `from` deviations above the mean, in deviations up to
+-- `width`. Far out an exponential distribution is close to what is left of the normal one (Robert
+-- 1995, "Simulation of truncated normal variables"), nearer by a uniform one, where that is narrow.
+local function beyond(shape, from, width)
+  if from >= 1 then
+    local all <const> = heed.tensor(-from * width, {dtype = "float64", device = "cpu"}):expm1()
+    return kept(shape, function(u) return (u * all):log1p() / -from end,
+                function(d) return d:square() * -0.5 end)
+  end
+  local mode = math.max(from, 0)
+  return kept(shape, function(u) return u * width end,
+              function(d) return (mode ^ 2 - (d + from):square()) * 0.5 end)
+end
+
+
+-- Numbers between all other bounds, in float64.
+local function anywhere(shape, o)
+  local at = {dtype = "float64", device = "cpu"}
+  if o.a == o.b then return heed.full(shape, o.a, at) end
+  local from, to = (o.a - o.mean) / o.std, (o.b - o.mean) / o.std
+  local width = (o.b - o.a) / o.std
+  local above = not (from + to < 0)                 -- is more of it above the mean than below?
+  local nearest = above and from or -to
+  if nearest < 1 and width > 2 then
+    local z = kept(shape, function(u) return heed.empty_like(u):normal_() end,
+                   function(z) return z:ge(from):logical_and(z:le(to)):double():log() end)
+    return (z * o.std + o.mean):clamp(o.a, o.b)
+  end
+  local far = beyond(shape, nearest, width) * o.std
+  return (above and far + o.a or -far + o.b):clamp(o.a, o.b)
+end
+
+
 ---The normal distribution between `a` and `b`, drawn as PyTorch 2.15 draws it: what lies elsewhere
----is drawn again; where that is most of it, from a uniform distribution.
+---is drawn again; where that is most of it, from a uniform distribution. Where bounds are many
+---deviations away from the mean, from an exponential one.
 ---@param t heed.Tensor
 ---@param ... any mean 0, std 1, a -2, b 2
 ---@return heed.Tensor t
@@ -248,11 +313,18 @@ function init.trunc_normal_(t, ...)
   local o = read(who, t, {{"mean", 0}, {"std", 1}, {"a", -2}, {"b", 2}}, ...)
   if not (o.std > 0 and o.std < math.huge) then
     fail("%s: a finite number above 0 expected as std, got %s", who, kind(o.std))
+  elseif not (o.mean - o.mean == 0) then
+    fail("%s: a finite number expected as mean, got %s", who, kind(o.mean))
   elseif not (o.a <= o.b) then
     fail("%s: b at least a expected, got a %g and b %g", who, o.a, o.b)
+  elseif o.a == math.huge or o.b == -math.huge then
+    fail("%s: numbers between the bounds expected, got a %g and b %g", who, o.a, o.b)
   end
-  local part = below((o.b - o.mean) / o.std) - below((o.a - o.mean) / o.std)
+  local from, to = (o.a - o.mean) / o.std, (o.b - o.mean) / o.std
+  local part = below(to) - below(from)
+  local near = part > 0.3 or math.max(math.abs(from), math.abs(to)) <= NEAR[t.dtype]
   return heed.no_grad(function()
+    if not (near and holds(t, o, part)) then return t:copy_(anywhere(t.shape, o)) end
     local x = heed.empty(t.shape, {dtype = t.dtype, device = "cpu"})
     return t:copy_((part > 0.3 and redrawn or accepted)(x, o))
   end)
