@@ -87,6 +87,28 @@ describe("a histogram", function()
     assert.is_nil(plot.hist{1, 2}:text(false, 60):find "left out")
   end)
 
+  it("keeps to a bound that no number lies beyond", function()
+    local function bins_of(list, o)
+      local p = plot.hist(list, o)
+      local boxes, sum = p.lines[1][1].series[1].boxes, 0
+      for _, box in ipairs(boxes) do sum = sum + box.value end
+      return {boxes[1].low, boxes[#boxes].high, sum}, p:text(false, 60):match "left out: [^\n]*"
+    end
+    local out = "left out: 3 outside"
+    for _, case in ipairs{
+      {{min = 5}, {5, 7.5, 0}, out}, {{max = 0}, {-0.5, 0, 0}, out}, {{min = 3}, {3, 4.5, 1}},
+      {{max = 1}, {0.5, 1, 1}}, {{min = 5, log = "x"}, {5, 10, 0}, out},
+      {{max = 0.5, log = "x"}, {0.25, 0.5, 0}, out}, {{min = 2, max = 2}, {1, 3, 1}},
+      {{min = 5, max = 5}, {2.5, 7.5, 0}, out},
+    } do
+      local o, wanted, note = table.unpack(case)
+      o.bins = 5
+      local got, said = bins_of({1, 2, 3}, o)
+      assert.are.same(wanted, got)
+      assert.are.equal(note or "left out: 2 outside", said)
+    end
+  end)
+
   it("has powers of ten in bins of equal width on a logarithmic axis", function()
     local p = plot.hist({1, 3, 10, 40, 100, 1000}, {log = "x", bins = 3})
     assert.are.same({2, 2, 2}, counts_of(p))

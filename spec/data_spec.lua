@@ -201,6 +201,8 @@ for _, kind in ipairs{"chars", "words"} do
       assert.matches("an id from 1 to %d+ expected at position 2, got 99",
                      message(v.decode, v, {1, 99}))
       assert.matches("an int64 tensor", message(v.decode, v, heed.ones(2)))
+      assert.matches("decode: a list of ids expected at position 2, as at 1, got 2",
+                     message(v.decode, v, {{1}, 2}))
       assert.matches("chars:encode", message(v.encode, "a b"))
       assert.matches("did you mean 'decode'", message(function() return v.decod end))
       assert.matches("is in the text", message(data[kind], "a b", {special = {"a"}}))
@@ -376,6 +378,39 @@ describe("data.batches", function()
       heed.rng_state(generator)
       assert.same(rest, (all(again)))
     end
+  end)
+
+  it("gives a batch whose call failed to the next one", function()
+    for _, seed in ipairs{4, false} do
+      local fails = false
+      local o = {size = 3, seed = seed or nil, epochs = 3}
+      heed.manual_seed(9)
+      local wanted = all(data.batches(numbers(10), o))
+      heed.manual_seed(9)
+      function o.collate(x)
+        fails = not fails
+        return fails and error("no batch", 0) or x
+      end
+      local batches, got = data.batches(numbers(10), o), {}
+      repeat
+        local first, second = pcall(batches), nil
+        if not first then second = batches() end
+        for _, i in ipairs(second and second:totable() or {}) do got[#got + 1] = i end
+      until not second
+      assert.same(wanted, got)
+    end
+  end)
+
+  it("gives a batch for which memory was lacking to the next call", function()
+    local x = heed.arange(1 << 17):view(4, -1)
+    local batches = data.batches(x, {size = 3, shuffle = false})
+    local limit = heed.memory().limit
+    heed.memory{limit = heed.memory().live + 1000}
+    local said = message(batches)
+    heed.memory{limit = limit}
+    assert.matches("memory", said)
+    assert.is_true(batches():equal(x:narrow(1, 1, 3)))
+    assert.is_true(batches():equal(x:narrow(1, 4, 1)))
   end)
 
   it("takes part in a run that goes on bit for bit", function()

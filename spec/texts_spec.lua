@@ -62,6 +62,8 @@ describe("data.csv", function()
       ['a,b\n1,2\n3\n'] = "line 3: 2 fields expected, as in the first line, got 1",
       ['a\n"1\n2"\n3,4\n'] = "line 4: 1 fields expected, as in the first line, got 2",
       ['a,b\n"1,2\n'] = "line 2: a quote is open",
+      ['a,b\rc,d\n'] = 'line 1: "\\n" expected behind a carriage return, got "c"',
+      ['a,b\n1,"2"\r'] = 'line 2: "\\n" expected behind a carriage return, got the end of the file',
       ['a,b\n"1"x,2\n'] = 'line 2: "," or the end of the line expected behind a quote, got "x"',
     } do
       local rows, why = data.csv(written(text))

@@ -358,6 +358,10 @@ describe("training", function()
     assert.matches("option least", said{least = 0})
     assert.matches("option special: unknown part 'padd'; did you mean 'pad'",
                    said{special = {padd = "x"}})
+    for _, part in ipairs{"p.d", "bos eos", "", "%a+", "("} do
+      assert.matches("option special: unknown part '" .. part .. "'; ",
+                     said{special = {[part] = "<x>"}}, 1, true)
+    end
     assert.matches("a text of UTF%-8 expected as option special.pad", said{special = {pad = ""}})
     assert.matches("option special%[1%], got", said{special = {"\xff"}})
     assert.matches("a table expected as option special", said{special = "x"})

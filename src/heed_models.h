@@ -50,7 +50,8 @@ HEED_API heed_model *heed_model_load (heed_models *all, const char *path,
                                       const heed_model_options *options);
 HEED_API void heed_model_drop (heed_model *model);
 
-/* How many tokens a text has, with those that the model wants around it; -1: a failure. */
+/* How many tokens the model sees in a text, with those that it wants around it, even if it takes
+   no more than the first of them; -1: a failure. */
 HEED_API int64_t heed_model_tokens (heed_model *model, heed_text text);
 
 /* Fields that are 0 are as the directory says. */

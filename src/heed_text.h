@@ -32,7 +32,8 @@ typedef struct heed_tokenizing {
 /* Of the text of a tokenizer.json; NULL: a failure that names the part that is not known. */
 HEED_API heed_tokenizer *heed_tokenizer_read (heed_context *cx, const char *json, size_t n);
 HEED_API void heed_tokenizer_drop (heed_tokenizer *t);
-/* Tokens of a text, or of two (pair: NULL for none); they last until the tokenizer's next call. */
+/* Tokens of a text, or of two (pair: NULL for none); they last until the tokenizer's next call.
+   how: NULL is as if all of it were 0. */
 HEED_API bool heed_tokenize (heed_tokenizer *t, const char *text, size_t n, const char *pair,
                              size_t npair, const heed_tokenizing *how, heed_tokens *tokens);
 

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "heed.h"
+#include "heed_json.h"
+#include "heed_search.h"
 
 enum { LONG = 1 << 18 };
 
@@ -45,6 +47,64 @@ static void nothing_comes_back (heed_context *cx) {
   check(!heed_apply_in_place(NULL, HEED_exp, number, 1), "one in place");
   check(heed_describe(NULL, HEED_exp) == NULL, "its signature");
   check(!heed_record_custom(NULL, NULL, 0, NULL, 0, NULL), "an operation of the host's");
+}
+
+static void refused (heed_context *cx, bool none, const char *message) {
+  check(none && heed_error(cx) != NULL && strcmp(heed_error(cx), message) == 0, message);
+  heed_clear(cx);
+}
+
+static void no_lists_come_back (heed_context *cx) {
+  float number = 1;
+  int64_t at;
+  const heed_rows rows = {HEED_ROWS_FLOAT32, 1, 1, 4, &number, NULL},
+    bare = {HEED_ROWS_FLOAT32, 1, 1, 4, NULL, NULL};
+  refused(cx, !heed_require_grad_all(cx, 2, NULL, true), "requires_grad: there are no tensors");
+  check(!heed_require_grad_all(NULL, 2, NULL, true), "leaves without a context");
+  refused(cx, !heed_commit(cx, &(heed_changes){.nsteps = 1}), "commit: there are no steps");
+  refused(cx, !heed_nearest(cx, NULL, &rows, NULL, 1, &at, &number),
+          "nearest: rows expected, got NULL");
+  refused(cx, !heed_nearest(cx, &rows, NULL, NULL, 1, &at, &number),
+          "nearest: queries expected, got NULL");
+  refused(cx, !heed_nearest(cx, &bare, &rows, NULL, 1, &at, &number),
+          "nearest: the data of rows expected, got NULL");
+  refused(cx, !heed_nearest(cx, &rows, &bare, NULL, 1, &at, &number),
+          "nearest: the data of queries expected, got NULL");
+  refused(cx, !heed_nearest(cx, &rows, &rows, NULL, 1, NULL, &number),
+          "nearest: a place for positions expected, got NULL");
+  refused(cx, !heed_nearest(cx, &rows, &rows, NULL, 1, &at, NULL),
+          "nearest: a place for scores expected, got NULL");
+  check(!heed_nearest(NULL, &rows, &rows, NULL, 1, &at, &number), "a search without a context");
+  check(heed_nearest(cx, &bare, &bare, NULL, 0, NULL, NULL), "a search for no rows");
+}
+
+static void steps_are_there (heed_context *cx) {
+  heed_tensor *x = leaf(cx, 1), *g = heed_number(cx, 1);
+  heed_step step = {.lr = 0.5, .step = 1};
+  check(heed_capture_begin(cx, "cpu") && heed_optimize(cx, HEED_SGD, &step, 1, &x, &g, NULL),
+        "a step that is captured");
+  heed_capture *c = heed_capture_end(cx);
+  refused(cx, c != NULL && !heed_capture_set_step(cx, c, 0, NULL),
+          "capture: a step expected, got NULL");
+  check(heed_capture_set_step(cx, c, 0, &step), "another step");
+  heed_capture_drop(cx, c);
+  heed_drop(x); heed_drop(g);
+}
+
+static void reads_no_null (void) {
+  heed_json j, none;
+  heed_json_value v;
+  char to[4];
+  check(!heed_json_open(&none, NULL, 3, 2) && strstr(none.wrong, "NULL") != NULL &&
+        heed_json_read(&none, &v) == HEED_JSON_WRONG, "JSON of NULL");
+  check(heed_json_open(&j, "\"a\":1", 5, 2) && !heed_json_name(&j, NULL) &&
+        strstr(j.wrong, "NULL in the place of a value at byte 1") != NULL &&
+        heed_json_read(&j, NULL) == HEED_JSON_WRONG, "no place for a value");
+  check(heed_json_read(&j, &v) == HEED_JSON_TEXT && heed_json_text("abc", &v, NULL) == 0 &&
+        heed_json_text(NULL, &v, to) == 0 && heed_json_text("abc", NULL, to) == 0, "no text");
+  check(!heed_json_open(NULL, "1", 1, 2) && heed_json_read(NULL, &v) == HEED_JSON_WRONG &&
+        heed_json_first(NULL, HEED_JSON_ARRAY) == -1 && !heed_json_name(NULL, &v) &&
+        heed_json_another(NULL, HEED_JSON_ARRAY) == -1 && !heed_json_ended(NULL), "no JSON");
 }
 
 static bool back (void *self, int n, heed_tensor *const *gradients, int ninputs,
@@ -454,6 +514,9 @@ static void commits_whole_changes (heed_context *cx, heed_context *other) {
 int main (void) {
   heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
   nothing_comes_back(cx);
+  no_lists_come_back(cx);
+  steps_are_there(cx);
+  reads_no_null();
   arguments_have_names(cx);
   gradients_are_hooked(cx);
   numbers_are_gradients(cx, other);

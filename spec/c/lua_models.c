@@ -337,6 +337,57 @@ static void speaks (heed_models *all) {
 }
 
 
+/* Tokens are those of the vectors, also where a text spells special ones; more than the model takes
+   are counted, too. */
+static void counts (heed_models *all) {
+  static const char *const folders[] = {"bert_concat", "cross_encoder", "model2vec",
+                                        "static_embedding"};
+  static char long_text[6 * 4096];
+  heed_text spelt = {"[SEP] [SEP] the cat", 19}, many = {long_text, sizeof long_text};
+  for (size_t i = 0; i < sizeof long_text; i += 6) memcpy(long_text + i, "a dog ", 6);
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    char path[64], script[256];
+    float wanted;
+    snprintf(path, sizeof path, PLACE "%s", folders[i]);
+    snprintf(script, sizeof script, "local model = assert(heed.models.load(place .. '%s'))\n"
+             "return heed.tensor{#model:ids('[SEP] [SEP] the cat')}", folders[i]);
+    ask_lua(script, &wanted, 1);
+    heed_model *model = heed_model_load(all, path, NULL);
+    check(heed_model_tokens(model, spelt) == (int64_t)wanted, folders[i]);
+    check(heed_model_tokens(model, many) >= 2 * 4096, "tokens of a long text");
+    heed_model_drop(model);
+  }
+}
+
+
+/* Texts that are NULL, but not empty. */
+static void bare_texts (heed_models *all, heed_model *model) {
+  const heed_text bare = {NULL, 4}, some[] = {{"a", 1}, {NULL, 4}}, good[] = {{"a", 1}, {"b", 1}};
+  heed_message said[] = {{"user", {NULL, 4}}};
+  classified got = {0};
+  heed_model *pairs = heed_model_load(all, ranker, NULL), *speaker = heed_model_load(all, writer,
+                                                                                     NULL);
+  refused(all, heed_model_embed(model, some, 2, NULL) != NULL,
+          "embed: a text expected at position 2, got NULL of length 4");
+  refused(all, heed_model_tokens(model, bare) != -1,
+          "tokens: a text expected, got NULL of length 4");
+  refused(all, heed_model_score(pairs, bare, good, 2) != NULL,
+          "score: the query: a text expected, got NULL of length 4");
+  refused(all, heed_model_score(pairs, good[0], some, 2) != NULL,
+          "score: a text expected at position 2, got NULL of length 4");
+  refused(all, heed_model_classify(pairs, some, NULL, 2, note, &got),
+          "classify: a text expected at position 2, got NULL of length 4");
+  refused(all, heed_model_classify(pairs, good, some, 2, note, &got),
+          "classify: option pair: a text expected at position 2, got NULL of length 4");
+  refused(all, heed_model_generate(speaker, bare, NULL, say, NULL),
+          "generate: a text expected, got NULL of length 4");
+  refused(all, heed_model_chat(speaker, said, 1, NULL, say, NULL),
+          "generate: the content: a text expected at position 1, got NULL of length 4");
+  heed_model_drop(pairs);
+  heed_model_drop(speaker);
+}
+
+
 static void wrong_calls (heed_models *all, heed_model *model) {
   list some = texts(2, words);
   heed_embed_options odd = {.prompt = "nowhere"}, large = {.dims = 999}, few = {.batch = -1};
@@ -382,6 +433,8 @@ int main (void) {
   right_calls(all, model);
   wrong_calls(all, model);
   right_calls(all, model);
+  counts(all);
+  bare_texts(all, model);
   classifies(all);
   speaks(all);
   heed_models_close(all);

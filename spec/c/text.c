@@ -1,6 +1,7 @@
 /*
 ** text.c - tokenizers where memory ends: at each allocation of reading, encoding, decoding and
-** training in turn. A failure leaves nothing behind, and the next call is as before.
+** training in turn. A failure leaves nothing behind, and the next call is as before. And NULL in
+** the place of what they want.
 */
 
 #include <stdint.h>
@@ -197,6 +198,100 @@ static void check_tokens (void) {
 }
 
 
+/* A call with NULL failed, with a message, which is cleared; the calls go by their numbers. */
+static long calls;
+
+static void refused (heed_context *cx, bool failed, const char *message) {
+  const char *got = heed_error(cx);
+  calls++;
+  check(failed && got != NULL && strcmp(got, message) == 0, got != NULL ? got : message, calls);
+  heed_clear(cx);
+}
+
+
+static void check_null_tokens (heed_context *cx) {
+  heed_tokenizer *t = heed_tokenizer_read(cx, FILES[0], strlen(FILES[0]));
+  const heed_tokenizing plain = {.special = false}, parts = {.nparts = 1};
+  heed_stream s = {.special = true};
+  heed_tokens k;
+  heed_text text;
+  size_t n;
+  refused(cx, !heed_tokenize(t, NULL, 1, NULL, 0, &plain, &k),
+          "tokenize: a text expected, got NULL");
+  refused(cx, !heed_tokenize(t, "a", 1, NULL, 0, &plain, NULL),
+          "tokenize: a place for tokens expected, got NULL");
+  refused(cx, !heed_tokenize(t, "a", 1, NULL, 0, &parts, &k),
+          "tokenize: a list of parts expected, got NULL");
+  check(heed_tokenize(t, "<m>", 3, NULL, 7, &plain, &k), "tokens without options", 0);
+  int64_t wanted = k.n;
+  check(heed_tokenize(t, "<m>", 3, NULL, 0, NULL, &k) && k.n == wanted, "zeros are as NULL", 0);
+  check(heed_tokenize(t, NULL, 0, NULL, 0, NULL, &k), "an empty text may be NULL", 0);
+  refused(cx, !heed_detokenize(t, NULL, 3, false, &text),
+          "detokenize: a list of ids expected, got NULL");
+  refused(cx, !heed_detokenize(t, (int64_t[]){2}, 1, false, NULL),
+          "detokenize: a place for the text expected, got NULL");
+  check(heed_detokenize(t, NULL, 0, false, &text) && text.n == 0, "no ids may be NULL", 0);
+  refused(cx, !heed_stream_push(t, NULL, 1, &text), "stream_push: a stream expected, got NULL");
+  refused(cx, !heed_stream_push(t, &s, 1, NULL),
+          "stream_push: a place for the text expected, got NULL");
+  refused(cx, !heed_stream_finish(t, NULL, &text), "stream_finish: a stream expected, got NULL");
+  refused(cx, !heed_stream_finish(t, &s, NULL),
+          "stream_finish: a place for the text expected, got NULL");
+  refused(cx, heed_token_name(t, 1, NULL) == NULL,
+          "token_name: a place for the length expected, got NULL");
+  check(heed_token_name(t, 99, NULL) == NULL, "no token has no name", 0);
+  refused(cx, heed_token_id(t, NULL, 3) == 0, "token_id: a name expected, got NULL");
+  check(heed_token_id(t, NULL, 0) == 0 && heed_error(cx) == NULL, "an empty name is none", 0);
+  check(!heed_tokenize(NULL, NULL, 1, NULL, 0, NULL, NULL) && heed_token_id(NULL, NULL, 3) == 0 &&
+        !heed_detokenize(NULL, NULL, 1, false, NULL) && !heed_stream_push(NULL, NULL, 1, NULL) &&
+        !heed_stream_finish(NULL, NULL, NULL) && heed_token_name(NULL, 1, &n) == NULL &&
+        heed_token_padding(NULL) == 0 && heed_token_unknown(NULL) == 0 &&
+        heed_token_count(NULL) == 0, "NULL in, NULL out", 0);
+  heed_tokenizer_drop(t);
+  heed_tokenizer_drop(NULL);
+}
+
+
+static void check_null_training (heed_context *cx) {
+  static const char parts[] = "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}";
+  const heed_text bare = {NULL, 2};          /* characters are tokens once, without a prefix */
+  const heed_training none = {NULL, 1, 300, 1, 50}, wrong = {&bare, 1, 300, 1, 50},
+    good = {NULL, 0, 300, 1, 50};
+  int64_t ids[2];
+  heed_trainer *r = heed_trainer_new(cx, parts, sizeof parts - 1);
+  check(heed_trainer_feed(r, "abab", 4) && heed_trainer_feed(r, NULL, 0), "texts are fed", 0);
+  refused(cx, !heed_trainer_feed(r, NULL, 3), "trainer_feed: a text expected, got NULL");
+  refused(cx, !heed_trainer_make(r, NULL), "trainer_make: what to make expected, got NULL");
+  refused(cx, !heed_trainer_make(r, &none),
+          "trainer_make: a list of special tokens expected, got NULL");
+  refused(cx, !heed_trainer_make(r, &wrong),
+          "trainer_make: the text of a special token expected, got NULL");
+  check(heed_trainer_make(r, &good) && heed_trainer_merge(r, 0, ids) &&
+        heed_trainer_count(r) == 4, "tokens are made: a, b, ab, abab", heed_trainer_count(r));
+  refused(cx, !heed_trainer_merge(r, 0, NULL),
+          "trainer_merge: a place for two ids expected, got NULL");
+  check(heed_trainer_new(NULL, parts, 1) == NULL && !heed_trainer_feed(NULL, NULL, 1) &&
+        !heed_trainer_make(NULL, NULL) && heed_trainer_count(NULL) == 0 &&
+        heed_trainer_token(NULL, 1).at == NULL && !heed_trainer_merge(NULL, 0, NULL),
+        "NULL in, NULL out", 0);
+  heed_trainer_drop(r);
+  heed_trainer_drop(NULL);
+}
+
+
+static void check_null (void) {
+  heed_context *cx = heed_open(NULL);
+  refused(cx, heed_tokenizer_read(cx, NULL, 5) == NULL,
+          "tokenizer: a text of JSON expected, got NULL");
+  refused(cx, heed_trainer_new(cx, NULL, 4) == NULL,
+          "tokenizer: a text of JSON expected, got NULL");
+  check(heed_tokenizer_read(NULL, NULL, 5) == NULL, "NULL in, NULL out", 0);
+  check_null_tokens(cx);
+  check_null_training(cx);
+  heed_close(cx);
+}
+
+
 /* A word stands once among those that were counted, however many there are. */
 static void check_words (void) {
   enum { WORDS = 5000 };
@@ -221,6 +316,7 @@ static void check_words (void) {
 int main (void) {
   check_words();
   check_tokens();
+  check_null();
   for (int which = 0; which < FILES_THERE + 2; which++)
     for (int fails = 0; fails < WAYS; fails++) check_run(which, fails);
   return failures > 0;

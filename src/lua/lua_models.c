@@ -61,7 +61,13 @@ static void push_method (lua_State *L, const heed_model *model, const char *name
 }
 
 
-static void push_text (lua_State *L, heed_text text) {
+/* Text i of a list, from 1; 0: the only one. */
+static void push_text (lua_State *L, const char *function, int64_t i, heed_text text) {
+  if (text.at == NULL && text.n > 0 && i > 0)
+    luaL_error(L, "%s: a text expected at position %I, got NULL of length %I", function,
+               (lua_Integer)i, (lua_Integer)text.n);
+  else if (text.at == NULL && text.n > 0)
+    luaL_error(L, "%s: a text expected, got NULL of length %I", function, (lua_Integer)text.n);
   lua_pushlstring(L, text.n > 0 ? text.at : "", text.n);
 }
 
@@ -75,10 +81,10 @@ static bool check_list (heed_models *all, const char *function, const void *list
 }
 
 
-static void push_texts (lua_State *L, const heed_text *texts, int64_t n) {
+static void push_texts (lua_State *L, const char *function, const heed_text *texts, int64_t n) {
   lua_newtable(L);
   for (int64_t i = 0; i < n; i++) {
-    push_text(L, texts[i]);
+    push_text(L, function, i + 1, texts[i]);
     lua_rawseti(L, -2, i + 1);
   }
 }
@@ -238,13 +244,12 @@ typedef struct counting {
 
 static int count (lua_State *L) {
   counting *job = lua_touserdata(L, 1);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, job->model->at);
-  lua_getfield(L, -1, "tokenizer");
-  lua_getfield(L, -1, "encode");
-  lua_insert(L, -2);
-  push_text(L, job->text);
-  lua_call(L, 2, 1);
-  job->n = heed_size(heed_check(L, -1), 0);
+  push_method(L, job->model, "ids");
+  push_text(L, "tokens", 0, job->text);
+  lua_newtable(L);
+  set_integer(L, "max", LUA_MAXINTEGER);               /* all of them, not those that it takes */
+  lua_call(L, 3, 1);
+  job->n = (int64_t)lua_rawlen(L, -1);
   return 0;
 }
 
@@ -268,8 +273,8 @@ typedef struct asking {
 static int ask (lua_State *L) {
   asking *job = lua_touserdata(L, 1);
   push_method(L, job->model, job->method);
-  if (job->query != NULL) push_text(L, *job->query);
-  push_texts(L, job->texts, job->n);
+  if (job->query != NULL) push_text(L, "score: the query", 0, *job->query);
+  push_texts(L, job->method, job->texts, job->n);
   lua_newtable(L);
   if (job->options != NULL) {
     set_text(L, "prompt", job->options->prompt);
@@ -412,10 +417,10 @@ static int classify (lua_State *L) {
   bool more = true;
   lua_newuserdatauv(L, (size_t)classes * sizeof(double), 0);
   push_method(L, job->model, "classify");
-  push_texts(L, job->texts, job->n);
+  push_texts(L, "classify", job->texts, job->n);
   lua_newtable(L);
   if (job->pairs != NULL) {
-    push_texts(L, job->pairs, job->n);
+    push_texts(L, "classify: option pair", job->pairs, job->n);
     lua_setfield(L, -2, "pair");
   }
   lua_call(L, 3, 1);
@@ -476,7 +481,7 @@ static void push_messages (lua_State *L, const heed_message *messages, int64_t n
   for (int64_t i = 0; i < n; i++) {
     lua_newtable(L);
     set_text(L, "role", messages[i].role);
-    push_text(L, messages[i].content);
+    push_text(L, "generate: the content", i + 1, messages[i].content);
     lua_setfield(L, -2, "content");
     lua_rawseti(L, -2, i + 1);
   }
@@ -508,7 +513,7 @@ static void set_generating (lua_State *L, const heed_generate_options *o) {
 static int talk (lua_State *L) {
   talking *job = lua_touserdata(L, 1);
   push_method(L, job->model, "generate");
-  if (job->prompt != NULL) push_text(L, *job->prompt);
+  if (job->prompt != NULL) push_text(L, "generate", 0, *job->prompt);
   else push_messages(L, job->messages, job->n);
   lua_newtable(L);
   if (job->options != NULL) set_generating(L, job->options);

@@ -127,7 +127,7 @@ bool heed_synchronize (heed_context *cx, const char *name) {
 
 
 bool heed_device_memory_now (heed_context *cx, const char *name, heed_device_memory *now) {
-  device *d = core_accelerator(cx, "memory", name);
+  device *d = now != NULL ? core_accelerator(cx, "memory", name) : NULL;
   if (d != NULL) d->accelerator->memory(d, now);
   return d != NULL;
 }
@@ -156,14 +156,14 @@ bool heed_device_trim (heed_context *cx, const char *name) {
 
 /* Its seed, and how many numbers were drawn. */
 bool heed_device_rng_get (heed_context *cx, const char *name, uint64_t state[2]) {
-  device *d = core_accelerator(cx, "rng_state", name);
+  device *d = state == NULL ? NULL : core_accelerator(cx, "rng_state", name);
   return d != NULL && core_check_generator(cx, "rng_state") &&
          core_done(cx, "rng_state", d->accelerator->rng_get(d, state));
 }
 
 
 bool heed_device_rng_set (heed_context *cx, const char *name, const uint64_t state[2]) {
-  device *d = core_accelerator(cx, "rng_state", name);
+  device *d = state == NULL ? NULL : core_accelerator(cx, "rng_state", name);
   return d != NULL && core_check_generator(cx, "rng_state") &&
          core_done(cx, "rng_state", d->accelerator->rng_set(d, state));
 }
@@ -191,6 +191,7 @@ heed_event *heed_event_record (heed_context *cx, const char *name) {
 
 bool heed_event_elapsed (heed_context *cx, const char *name, heed_event *from, heed_event *to,
                          double *seconds) {
+  if (from == NULL || to == NULL || seconds == NULL) return false;
   device *d = core_accelerator(cx, "elapsed", name);
   return d != NULL &&
          core_done(cx, "elapsed", d->accelerator->event_elapsed(d, (device_event *)from,

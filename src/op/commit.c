@@ -31,6 +31,8 @@ static void *array (const commit *m, int n, size_t size) {
 
 static bool prepare_steps (commit *m) {
   const heed_changes *of = m->of;
+  if (of->nsteps > 0 && of->steps == NULL)
+    return core_fail(m->cx, "commit", "there are no steps") != NULL;
   m->step = of->nsteps == 1 ? &m->one : array(m, of->nsteps, sizeof *m->step);
   for (int i = 0; m->step != NULL && i < of->nsteps; i++)
     if (!optimize_prepare(m->cx, &of->steps[i], &m->step[m->steps++])) return false;
@@ -132,7 +134,8 @@ static void end (commit *m) {
 
 /* The name of the changes in messages. */
 static const char *name_of (const heed_changes *changes) {
-  return changes->nsteps > 0 ? optimize_name(changes->steps->kind) : "commit";
+  return changes->nsteps > 0 && changes->steps != NULL ? optimize_name(changes->steps->kind)
+                                                       : "commit";
 }
 
 

@@ -153,14 +153,24 @@ static bool run_group (heed_context *cx, search *s, const float *exact, int64_t 
 }
 
 
+static bool is_given (heed_context *cx, const char *what, const void *given) {
+  return given != NULL || core_fail(cx, "nearest", "%s expected, got NULL", what) != NULL;
+}
+
+
 bool heed_nearest (heed_context *cx, const heed_rows *rows, const heed_rows *queries,
                    const float *exact, int64_t k, int64_t *positions, float *scores) {
+  if (cx == NULL || !is_given(cx, "rows", rows) || !is_given(cx, "queries", queries)) return false;
   if (rows->kind != queries->kind || rows->dim != queries->dim) {
     core_fail(cx, "nearest", "rows and queries of one kind and size expected");
     return false;
   }
   k = k < rows->n ? k : rows->n;
   if (k < 1 || queries->n < 1) return true;
+  if (!is_given(cx, "the data of rows", rows->data) ||
+      !is_given(cx, "the data of queries", queries->data) ||
+      !is_given(cx, "a place for positions", positions) ||
+      !is_given(cx, "a place for scores", scores)) return false;
   search s = {.rows = rows, .queries = queries, .dot = dot_of((int)rows->kind),
               .pool = cx->pool};
   s.chunks = (rows->n + CHUNK - 1) / CHUNK;

@@ -407,6 +407,7 @@ bool heed_capture_replay (heed_context *cx, heed_capture *c) {
 
 bool heed_capture_set_step (heed_context *cx, heed_capture *c, int which, const heed_step *step) {
   if (cx == NULL || c == NULL) return false;
+  if (step == NULL) return core_fail(cx, "capture", "a step expected, got NULL") != NULL;
   if (c->here != NULL) return works_set_step(cx, c->here, which, step);
   const accelerator *a = c->where->accelerator;
   return core_done(cx, "capture", a->capture_set_step(c->where, c->there, which, step));

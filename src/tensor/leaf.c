@@ -80,6 +80,8 @@ static bool start_graphs (heed_context *cx, int n, heed_tensor *const *ts) {
 
 
 bool heed_require_grad_all (heed_context *cx, int n, heed_tensor *const *ts, bool yes) {
+  if (cx == NULL) return false;
+  if (ts == NULL && n > 0) return core_fail(cx, "requires_grad", "there are no tensors") != NULL;
   for (int i = 0; i < n; i++)
     if (ts[i] == NULL || ts[i]->cx != cx || (!yes && !check_leaf(ts[i]))) return false;
   if (yes) return n == 0 || start_graphs(cx, n, ts);

@@ -425,7 +425,8 @@ static bool put_one (heed_tokenizer *t, int64_t id, bool first, bool last) {
 
 bool heed_detokenize (heed_tokenizer *t, const int64_t *ids, int64_t n, bool special,
                       heed_text *text) {
-  if (t == NULL) return false;
+  if (t == NULL || (n > 0 && !text_given(t->cx, "detokenize", "a list of ids", ids)) ||
+      !text_given(t->cx, "detokenize", "a place for the text", text)) return false;
   decoding *d = &t->decoding;
   int64_t first, last, size;
   if (!measure(t, ids, n, special, &first, &last, &size)) return false;
@@ -494,9 +495,16 @@ static bool begin_piece (heed_tokenizer *t, const heed_stream *s) {
 }
 
 
+static bool stream_given (const heed_tokenizer *t, const char *function, const heed_stream *s,
+                          heed_text *text) {
+  if (text != NULL) *text = (heed_text){"", 0};
+  return t != NULL && text_given(t->cx, function, "a stream", s) &&
+         text_given(t->cx, function, "a place for the text", text);
+}
+
+
 bool heed_stream_push (heed_tokenizer *t, heed_stream *s, int64_t id, heed_text *text) {
-  const ready *r = t != NULL ? ready_of(t, id, 0) : NULL;
-  *text = (heed_text){"", 0};
+  const ready *r = stream_given(t, "stream_push", s, text) ? ready_of(t, id, 0) : NULL;
   if (r == NULL) return false;
   if (is_left_out(r, s->special)) return true;
   if (t->decoding.merges && id == s->before) return true;
@@ -514,7 +522,7 @@ bool heed_stream_push (heed_tokenizer *t, heed_stream *s, int64_t id, heed_text 
 
 
 bool heed_stream_finish (heed_tokenizer *t, heed_stream *s, heed_text *text) {
-  if (t == NULL || !begin_piece(t, s)) return false;
+  if (!stream_given(t, "stream_finish", s, text) || !begin_piece(t, s)) return false;
   if (s->waiting != 0 && !put_one(t, s->waiting, !s->begun, true)) return false;
   const decoder *d = &t->decoding.strip;
   const char *from = t->decoding.out.at, *end = from + t->decoding.out.n;

@@ -62,7 +62,19 @@ static bool skip (heed_json *j, char c) {
 }
 
 
+/* A program that passes NULL for what is written gets no value. */
+static bool lacks (heed_json *j, const void *to) {
+  if (j != NULL && to == NULL) refuse(j, "NULL in the place of a value", j->at);
+  return j == NULL || to == NULL;
+}
+
+
 bool heed_json_open (heed_json *j, const char *text, size_t n, int depth) {
+  if (j == NULL) return false;
+  if (text == NULL && n > 0) {
+    *j = (heed_json){.text = ""};
+    return refuse(j, "NULL in the place of a text", 0);
+  }
   *j = (heed_json){.text = text, .n = n, .depth = depth};
   size_t good = utf8_valid_bytes(text, n);
   return good == n || refuse(j, "invalid UTF-8", good);
@@ -160,6 +172,7 @@ static size_t unescape (const heed_json *j, size_t at, char **to) {
 
 
 size_t heed_json_text (const char *text, const heed_json_value *v, char *to) {
+  if (text == NULL || v == NULL || to == NULL) return 0;
   const heed_json j = {.text = text, .n = v->end};
   char *p = to;
   for (size_t at = v->start, stop; at < v->end; at = stop) {
@@ -240,6 +253,7 @@ static bool read_value (heed_json *j, heed_json_value *v) {
 
 
 heed_json_kind heed_json_read (heed_json *j, heed_json_value *v) {
+  if (lacks(j, v)) return HEED_JSON_WRONG;
   skip_blanks(j);
   return read_value(j, v) ? v->kind : HEED_JSON_WRONG;
 }
@@ -256,12 +270,14 @@ static bool skip_closing (heed_json *j, heed_json_kind kind) {
 
 
 int heed_json_first (heed_json *j, heed_json_kind kind) {
+  if (j == NULL) return -1;
   skip_blanks(j);
   return !skip_closing(j, kind);
 }
 
 
 int heed_json_another (heed_json *j, heed_json_kind kind) {
+  if (j == NULL) return -1;
   skip_blanks(j);
   if (skip(j, ',')) {
     skip_blanks(j);
@@ -274,6 +290,7 @@ int heed_json_another (heed_json *j, heed_json_kind kind) {
 
 
 bool heed_json_name (heed_json *j, heed_json_value *name) {
+  if (lacks(j, name)) return false;
   skip_blanks(j);
   if (byte_at(j, j->at) != '"') return expected(j, "a name in quotes");
   if (!read_text(j, name)) return false;
@@ -285,6 +302,7 @@ bool heed_json_name (heed_json *j, heed_json_value *name) {
 
 
 bool heed_json_ended (heed_json *j) {
+  if (j == NULL) return false;
   skip_blanks(j);
   return j->at >= j->n || expected(j, "the end");
 }

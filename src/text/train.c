@@ -133,7 +133,8 @@ static int64_t least_count (const point_count *points, int64_t most, int64_t *ti
 
 static bool add_points (heed_trainer *r, const point_count *points, int64_t most) {
   int64_t ties, least = least_count(points, most, &ties);
-  for (int inside = 0; inside < 2; inside++) {
+  const int places = r->t->prefix.n > 0 ? 2 : 1;       /* without a prefix, both are one token */
+  for (int inside = 0; inside < places; inside++) {
     int64_t left = ties;
     for (uint32_t c = 0; c < POINTS; c++) {
       bool taken = points[c].count > least || (points[c].count == least && left-- > 0);
@@ -206,7 +207,7 @@ static size_t piece_of (const char *text, size_t n) {
 bool heed_trainer_feed (heed_trainer *r, const char *text, size_t n) {
   const heed_tokenizing how = {.special = false};
   heed_tokens none;
-  if (r == NULL) return false;
+  if (r == NULL || (n > 0 && !text_given(r->cx, "trainer_feed", "a text", text))) return false;
   for (size_t now; n > 0; text += now, n -= now) {
     now = piece_of(text, n);
     if (!heed_tokenize(r->t, text, now, NULL, 0, &how, &none) || core_poll(r->cx, NULL))
@@ -216,8 +217,19 @@ bool heed_trainer_feed (heed_trainer *r, const char *text, size_t n) {
 }
 
 
+static bool special_given (heed_trainer *r, const heed_training *how) {
+  static const char who[] = "trainer_make";
+  if (how->nspecial > 0 && !text_given(r->cx, who, "a list of special tokens", how->special))
+    return false;
+  for (int64_t i = 0; i < how->nspecial; i++)
+    if (!text_given(r->cx, who, "the text of a special token", how->special[i].at)) return false;
+  return true;
+}
+
+
 bool heed_trainer_make (heed_trainer *r, const heed_training *how) {
-  if (r == NULL) return false;
+  if (r == NULL || !text_given(r->cx, "trainer_make", "what to make", how) ||
+      !special_given(r, how)) return false;
   r->tokens.n = r->names.n = r->merges.n = 0;
   if (r->slots > 0) memset(r->slot, 0, r->slots * sizeof *r->slot);
   for (int64_t i = 0; i < how->nspecial; i++)
@@ -241,7 +253,8 @@ heed_text heed_trainer_token (const heed_trainer *r, int64_t id) {
 
 
 bool heed_trainer_merge (const heed_trainer *r, int64_t i, int64_t ids[2]) {
-  if (r == NULL || i < 0 || i >= r->merges.n) return false;
+  if (r == NULL || i < 0 || i >= r->merges.n ||
+      !text_given(r->cx, "trainer_merge", "a place for two ids", ids)) return false;
   ids[0] = (int64_t)r->merges.at[i].left + 1;
   ids[1] = (int64_t)r->merges.at[i].right + 1;
   return true;

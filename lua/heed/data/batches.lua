@@ -121,6 +121,15 @@ local function stand(self, epoch, done, order, at)
 end
 
 
+-- Gives a batch, behind which the batches stand from now on.
+local function passed(self, epoch, done, order, at, ...)
+  stand(self, epoch, done, order, at)
+  return ...
+end
+
+
+-- A call that fails leaves the batch to the next one. So an order that was drawn stays before its
+-- first batch is made: another draw would be of another order.
 function Batches:__call()
   local epoch, done, order, at = self.epoch, self.done, self.order, self.generator.at
   if next_size(self, done) == 0 then
@@ -133,12 +142,12 @@ function Batches:__call()
   if not order then
     at, order = fresh_order(self)
     recording.undo(function() self.order = false end)
+    heed.keep{order, at or nil}
+    stand(self, epoch, 0, order, at)
   end
   local size = next_size(self, done)
   local positions = order:narrow(1, done + 1, size)
-  heed.keep{order, at or nil}
-  stand(self, epoch, done + size, order, at)
-  return collected(self, positions)
+  return passed(self, epoch, done + size, order, at, collected(self, positions))
 end
 
 

@@ -120,6 +120,10 @@ end
 local function row_end(text, at, separator, line)
   local stop = text:match("^\r?\n()", at) or at > #text and at
   if stop then return stop end
+  if text:sub(at, at) == "\r" then
+    refuse.with('line %d: "\\n" expected behind a carriage return, got %s', line,
+                at < #text and refuse.quoted(text:sub(at + 1, at + 1)) or "the end of the file")
+  end
   if text:sub(at, at) ~= separator then
     refuse.with("line %d: %s or the end of the line expected behind a quote, got %s", line,
                 refuse.quoted(separator), refuse.quoted(text:sub(at, at)))

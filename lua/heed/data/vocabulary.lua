@@ -177,7 +177,13 @@ end
 local function decode(self, ids)
   if type(ids[1]) == "table" then
     local texts = {}
-    for i, row in options.entries(ids) do texts[i] = decode(self, row) end
+    for i, row in options.entries(ids) do
+      if type(row) ~= "table" then
+        fail("%s: decode: a list of ids expected at position %d, as at 1, got %s", name_of(self), i,
+             kind(row))
+      end
+      texts[i] = decode(self, row)
+    end
     return texts
   end
   local words = {}

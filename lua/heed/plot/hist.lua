@@ -40,12 +40,21 @@ local function shown(x, log, left_out)
 end
 
 
--- The axis of the bins, whose bounds differ.
-local function axis_of(x, given, log)
+-- The axis of the bins, and the numbers on it.
+local function axis_of(x, given, log, left_out)
   local ends = x:numel() > 0 and {x:min():item(), x:max():item()} or {}
   local a = axis.of("hist", {ends}, given, log)
-  if a.min == a.max then a.min, a.max = axis.widened(a, 0) end
-  return a
+  return a, keep(x, x:ge(a.min) & x:le(a.max), left_out, "outside")
+end
+
+
+-- Makes equal bounds differ: a bound that was given stays, unless both were.
+local function widen(a, given)
+  if a.min < a.max then return end
+  local low, high = axis.widened(a, 0)
+  local alike = (given.min == nil) == (given.max == nil)
+  if alike or given.min == nil then a.min = low end
+  if alike or given.max == nil then a.max = high end
 end
 
 
@@ -102,9 +111,8 @@ return function(list, given, ...)
     heed.fail("hist: at most %d expected as option bins, got %d", MOST_BINS, bins)
   end
   local left_out = {}
-  local x = shown(flat(list), log.x, left_out)
-  local a = axis_of(x, given, log.x)
-  x = keep(x, x:ge(a.min) & x:le(a.max), left_out, "outside")
+  local a, x = axis_of(shown(flat(list), log.x, left_out), given, log.x, left_out)
+  widen(a, given)
   local numbers = counts(x, a, bins)
   local y = upwards(numbers, log.y)
   return picture.chart({

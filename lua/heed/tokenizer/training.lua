@@ -65,6 +65,12 @@ end
 
 -- What was given ----------------------------------------------------------
 
+local function is_part(key)
+  for _, part in ipairs(special.PARTS) do if part == key then return true end end
+  return false
+end
+
+
 local function check_name(name, where)
   if type(name) == "string" and name ~= "" and utf8.len(name) then return name end
   fail("%s: a text of UTF-8 expected as option special%s, got %s", WHO, where, kind(name))
@@ -80,7 +86,7 @@ local function special_of(given, defaults)
   end
   for key, name in pairs(given or {}) do
     if type(key) == "string" then
-      if not table.concat(special.PARTS, " "):find("%f[%a]" .. key .. "%f[%A]") then
+      if not is_part(key) then
         fail("%s: option special: unknown part '%s'; %s", WHO, key,
              options.hint(key, special.PARTS))
       end
