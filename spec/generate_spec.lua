@@ -507,6 +507,9 @@ describe("a model", function()
         assert.matches("generate: logits with a largest number expected, got %S+ as that of row 1",
                        message(heed.generate, next_one, {1, 2}, o))
       end
+      o.logits = function(logits) return logits:masked_fill(logits:eq(logits), -math.huge) end
+      assert.matches("largest number expected, got -inf as that of row 1",
+                     message(heed.generate, decoder(), {1, 2}, o))
     end
   end)
 end)

@@ -141,6 +141,13 @@ describe("heed.help", function()
     assert.matches("\n      kv_heads%?  integer", said("grouped query"))
     assert.matches("\n      memory%?  integer.*\n", said("memory tokens"))
     assert.matches("^heed.nn.Parameter%(", said("tied weights"))
+    assert.matches("^heed.optim.warmup%(", said("warm-up"))
+    for _, words in ipairs{"top-p", "temperature sampling", "top-k sampling"} do
+      assert.matches("^heed.generate%(", said(words))
+      assert.matches("\nheed.sample%(", said(words))
+    end
+    assert.matches("nothing is written about 'profile:plot'", message_of(heed.help, "profile:plot"))
+    assert.matches("nothing is written about 'zzqq xxyy'", message_of(heed.help, "zzqq xxyy"))
     local names, entries, known = {}, written()
     for _, entry in ipairs(entries) do
       names[entry.path] = true

@@ -138,7 +138,9 @@ local function step_all(searches, logits, o, last)
   best, positions = best:totable(), positions:totable()
   local unfinished = false
   for b, search in ipairs(searches) do
-    if not search.over then
+    if not search.over and best[b][1] == -math.huge and #search.results == 0 then
+      heed.fail("generate: logits with a largest number expected, got -inf as that of row %d", b)
+    elseif not search.over then
       advance(search, candidates(search, best[b], own[b], positions[b], V), o, last)
       unfinished = unfinished or not search.over
     end

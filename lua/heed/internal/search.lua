@@ -99,6 +99,18 @@ local function longer_words(text)
 end
 
 
+-- Those of the words which something has, of several of which others have nothing.
+local function known_words(entries, known, words)
+  local list = {}
+  for _, word in ipairs(words) do
+    local seen, by = {}, {names = {}, options = {}, texts = {}}
+    collect(by, seen, entries, known, {word})
+    if next(seen) then list[#list + 1] = word end
+  end
+  return #list < #words and list or {}
+end
+
+
 -- Adds what has these names, or options of these names.
 local function add_named(by, seen, entries, known, names)
   for _, name in ipairs(names) do
@@ -115,7 +127,8 @@ end
 
 
 ---Finds entries by words, all of which they must have: by synonyms and names first, then by
----options, then by texts; where none has them, by synonyms with these words in them.
+---options, then by texts; where none has them, by synonyms with these words in them, and at last
+---by those of the words that something has. A hyphen stands for the underscore of a name.
 ---@param entries heed.reference.entry[]
 ---@param known table the classes of the reference
 ---@param text string
@@ -123,8 +136,12 @@ end
 function search.find(entries, known, text)
   local by, seen = {names = {}, options = {}, texts = {}}, {}
   add_named(by, seen, entries, known, other_words(text))
-  collect(by, seen, entries, known, words_of(text))
+  local words = words_of((text:gsub("(%w)%-(%w)", "%1_%2")))
+  collect(by, seen, entries, known, words)
+  if not next(seen) then collect(by, seen, entries, known, words_of(text)) end
   if not next(seen) then add_named(by, seen, entries, known, longer_words(text)) end
+  local left = not next(seen) and known_words(entries, known, words) or {}
+  if #left > 0 then collect(by, seen, entries, known, left) end
   table.move(by.options, 1, #by.options, #by.names + 1, by.names)
   return table.move(by.texts, 1, #by.texts, #by.names + 1, by.names)
 end
@@ -134,7 +151,7 @@ end
 ---@param name string such as "torch.nn.ModuleList"
 ---@return string[] advice
 function search.torch(name)
-  local short, list, seen = name:match("[%w_]+$"), {}, {}
+  local short, list, seen = not name:find ":" and name:match("[%w_]+$"), {}, {}
   for _, names in pairs(torch_names) do
     local advice = short and names[short]
     if advice and not seen[advice] then
