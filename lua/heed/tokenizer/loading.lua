@@ -5,6 +5,7 @@ local added = require "heed.tokenizer.added"
 local core = require "heed.core"
 local gguf = require "heed.files.gguf"
 local gguf_tokenizer = require "heed.files.gguf_tokenizer"
+local overrides = require "heed.tokenizer.overrides"
 local refuse = require "heed.internal.refuse"
 local sentencepiece = require "heed.files.sentencepiece"
 local special = require "heed.tokenizer.special"
@@ -81,7 +82,7 @@ end
 local function source_of(folder)
   local path = folder .. "/tokenizer.json"
   local text, why = core.read_file(path)
-  if text then return text, path, {} end
+  if text then return within(path, overrides.apply, folder, text), path, {} end
   local merges = read(folder .. "/merges.txt")
   path = folder .. "/vocab.json"
   local vocabulary = merges and read(path)
