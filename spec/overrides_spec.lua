@@ -143,3 +143,32 @@ describe("options of Llama's and Gemma's classes", function()
     assert.matches("true or false expected as add_eos_token", why)
   end)
 end)
+
+
+describe("truncation_side", function()
+  it("says which tokens of texts that are too long are left out", function()
+    local plain = load("llama3", {truncation_side = "right"})
+    local left = load("llama3", {truncation_side = "left"})
+    local function cut(list, n) return table.move(list, #list - n + 1, #list, 1, {}) end
+    local a = plain:encode("one two three four five", {special = false}):totable()
+    local b = plain:encode("six seven eight nine", {special = false}):totable()
+    assert.is_true(#a > 4 and #b > 3)
+    local function ids(tok, o) return tok:encode("one two three four five", o):totable() end
+    assert.same(table.move(a, 1, 3, 1, {}), ids(plain, {special = false, max = 3}))
+    assert.same(cut(a, 3), ids(left, {special = false, max = 3}))
+    assert.same(a, ids(left, {special = false, max = #a}))
+    local wanted = cut(a, 3)
+    table.insert(wanted, 1, plain:id "<|begin_of_text|>")
+    assert.same(wanted, ids(left, {max = 4}))
+    local got, offsets, types = left:encode("one two three four five", {
+      pair = "six seven eight nine", special = false, max = 7, offsets = true, types = true,
+    })
+    local first = types:eq(1):sum():item()
+    assert.is_true(first == 3 or first == 4)
+    wanted = cut(a, first)
+    table.move(cut(b, 7 - first), 1, 7 - first, #wanted + 1, wanted)
+    assert.same(wanted, got:totable())
+    assert.equal(#"six seven eight nine", offsets[7][2])
+    assert.same({1, 2}, {types[first], types[first + 1]})
+  end)
+end)

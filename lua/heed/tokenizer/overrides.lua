@@ -179,6 +179,17 @@ local function replaced(parts, name, value)
 end
 
 
+---Whether texts that are too long lose their first ids.
+---@param folder string
+---@return boolean
+function overrides.is_left(folder)
+  local side = at(json.decode(core.read_file(folder .. "/" .. FILE) or "{}"), "truncation_side")
+  if side == nil or side == "left" or side == "right" then return side == "left" end
+  refuse.with('%s/%s: "truncation_side": left or right expected, got %s', folder, FILE,
+              refuse.quoted(tostring(side)))
+end
+
+
 ---The text of a tokenizer.json as the tokenizer_config.json beside it wants it.
 ---@param folder string
 ---@param text string
