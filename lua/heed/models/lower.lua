@@ -4,6 +4,7 @@
 local heed = require "heed"
 local json = require "heed.files.json"
 local loading = require "heed.tokenizer.loading"
+require "heed.tokenizer"
 
 local SIGMA <const>, FINAL <const> = "\u{3a3}", "\u{3c2}"
 
@@ -37,7 +38,7 @@ end
 local function has_case(c)
   return c and (c >= 0x41 and c <= 0x5a or c >= 0x61 and c <= 0x7a or c >= 0x370 and c <= 0x52f
                 or c >= 0xc0 and c <= 0x2af and c ~= 0xd7 and c ~= 0xf7
-                or c >= 0x1e00 and c <= 0x1fff)
+                or c >= 0x1e00 and c <= 0x1fff or c >= 0xfb00 and c <= 0xfb17)
 end
 
 
