@@ -111,6 +111,9 @@ describe("chat templates", function()
       ["{{ 'a' * 3 }}"] = "asks for the string 'a' * 3",
       ["{{ 1 + 'a' }}"] = "asks for 1 + the string 'a'",
       ["{{ 1 / 0 }}"] = "divides by 0",
+      ["{{ true + 1 }}"] = "asks for true + 1",
+      ["{{ '10000000000000000000' | int }}"] = "int gets 1e+19, which is not known with 64 bits",
+      ["{{ nothing | int }}"] = "gives 'nothing', which is not defined to int",
       ["{{ 2 ** 3 }}"] = "line 1: the end of the tag expected, got '**'",
       ["{{ messages }}"] = "writes a list as a text",
       ["{{ 'é' | upper }}"] = "upper gets letters beyond ASCII",
@@ -143,6 +146,38 @@ describe("chat templates", function()
       "{% generation x %}{% endgeneration %}", "{{ 1 x }}",
     } do
       assert.matches("the end of the tag expected, got 'x'", message(rendered, template), 1, true)
+    end
+  end)
+
+
+  it("get none as tools and documents where there are none, as from transformers", function()
+    for _, name in ipairs{"tools", "documents"} do
+      local source = ("{% if X is defined %}d{% endif %}{% if X is not none %}n{% endif %}"
+                      .. "{% if X %}t{% endif %}"):gsub("X", name)
+      assert.equal("d", rendered(source))
+      assert.equal("dnt", rendered(source, {[name] = {{name = "f"}}}))
+      assert.equal("dnt", rendered(source, {variables = {[name] = {{name = "f"}}}}))
+    end
+  end)
+
+
+  it("have Python's words, whole numbers and booleans", function()
+    for source, wanted in pairs{
+      [ [["don't a1b x-yZ (ab {cd [ef <gh 1ab a.b"|title]] ]
+        = "Don't A1b X-Yz (Ab {Cd [Ef <Gh 1ab A.b",
+      [ [["don't a1b".title()]] ] = "Don'T A1B",
+      ["'3.7'|int"] = "3", ["'-3.7'|int"] = "-3", ["'+5'|int"] = "5", ["' 7 '|int"] = "7",
+      ["'1_000'|int"] = "1000", ["'1e3'|int"] = "1000", ["'5.'|int"] = "5", ["'.5'|int"] = "0",
+      ["'0x10'|int"] = "0", ["'inf'|int"] = "0", ["'1__0'|int"] = "0", ["'_1'|int"] = "0",
+      ["'1_'|int"] = "0", ["'e3'|int"] = "0", ["'1e'|int"] = "0", ["'--1'|int"] = "0",
+      ["'a'|int(9)"] = "9", ["'a'|int(default=9)"] = "9", ["none|int"] = "0", ["true|int"] = "1",
+      ["1 == true"] = "True", ["0 == false"] = "True", ["1.0 == true"] = "True",
+      ["1 in [true]"] = "True", ["[1] == [true]"] = "True", ["1 != true"] = "False",
+      ["2 == true"] = "False", ["'a' == true"] = "False", ["none == false"] = "False",
+      ["1 is true"] = "False", ["true is number"] = "True", ["true is integer"] = "False",
+      ["true is odd"] = "True", ["false is even"] = "True", ["3.0 is odd"] = "True",
+    } do
+      assert.equal(wanted, rendered("{{ " .. source .. " }}"), source)
     end
   end)
 

@@ -240,5 +240,12 @@ describe("model:classify", function()
     assert.matches("names of classes by their numbers expected", why{x = "a", y = "b", z = "c"})
     assert.matches("names of 3 classes expected, got one more", why{["0"] = "a", ["1"] = "b",
                    ["5"] = "c"})
+    for names, wanted in pairs{[{"A", "A", "B"}] = '"A" for 0 and 1',
+                               [{"A", "B", "B"}] = '"B" for 1 and 2'} do
+      local labels = {}
+      for i, name in ipairs(names) do labels[tostring(i - 1)] = name end
+      assert.matches('config.json: "id2label": a name of its own expected for each class, got '
+                     .. wanted .. "$", why(labels))
+    end
   end)
 end)

@@ -189,6 +189,43 @@ describe("texts", function()
     close(load(place):embed(long), m:embed({row})[1])
   end)
 
+  it("keep their last tokens where the directory says so, with the special ones", function()
+    local place <close> = with_texts()
+    write(place, "sentence_bert_config.json", {max_seq_length = 4})
+    write(place, "tokenizer_config.json", {truncation_side = "left"})
+    local m = load(place)
+    close(m:embed{"abcdef", "ab"}, m:embed{{1, 8, 9, 2}, {1, 4, 5, 2}})
+    local ids, offsets = m.tokenizer:encode("abcdef", {max = 4, offsets = true})
+    assert.same({1, 8, 9, 2}, ids:totable())
+    assert.same({{1, 0}, {5, 5}, {6, 6}, {1, 0}}, offsets:totable())
+    write(place, "tokenizer_config.json", {truncation_side = "right"})
+    close(load(place):embed "abcdef", m:embed({{1, 4, 5, 2}})[1])
+    write(place, "tokenizer_config.json", {truncation_side = "top"})
+    assert.matches('tokenizer_config.json: "truncation_side": left or right expected, got "top"',
+                   message(m.embed, load(place), "a"))
+  end)
+
+  it("lose their case where the directory says so, with their prompt", function()
+    local place <close> = with_texts{prompts = {query = "Q "}, default_prompt_name = "query"}
+    write(place, "sentence_bert_config.json", {do_lower_case = true})
+    local m = load(place)
+    close(m:embed "AB</S>", m:embed("ab</s>", {parse = true}))
+    close(m:embed "AB", m:embed({{1, 20, 30, 4, 5, 2}})[1])
+    write(place, "sentence_bert_config.json", {do_lower_case = 1})
+    assert.matches('sentence_bert_config.json: "do_lower_case": true or false expected, got "1"',
+                   select(2, heed.models.load(place.path)))
+    local lower = require "heed.models.lower"
+    for text, wanted in pairs{
+      ["\u{c9}T\u{c9} \u{130}x"] = "\u{e9}t\u{e9} i\u{307}x",
+      ["\u{39f}\u{394}\u{39f}\u{3a3} \u{3a3}\u{39f}\u{3a3}."]
+        = "\u{3bf}\u{3b4}\u{3bf}\u{3c2} \u{3c3}\u{3bf}\u{3c2}.",
+      ["\u{3a3} A\u{3a3}'B A\u{3a3}' \u{3a3}"] = "\u{3c3} a\u{3c3}'b a\u{3c2}' \u{3c3}",
+      ["A\xff\u{3a3}"] = "a\xff\u{3c3}", ["<A> \0B"] = "<a> \0b", [""] = "",
+    } do
+      assert.equal(wanted, lower(text))
+    end
+  end)
+
   it("stand behind a prompt", function()
     local place <close> = with_texts(PROMPTS)
     local m = load(place)

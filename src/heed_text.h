@@ -27,6 +27,7 @@ typedef struct heed_tokenizing {
   int64_t most;                     /* ids in all; 0: as many as there are */
   const int64_t *parts;             /* (nparts, 2): without 'parse', where they do all the same: */
   int64_t nparts;                   /* a part's first byte, and the one behind it, in order */
+  bool left;                        /* a text that is too long loses its first ids, else the last */
 } heed_tokenizing;
 
 /* Of the text of a tokenizer.json; NULL: a failure that names the part that is not known. */

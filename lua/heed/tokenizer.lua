@@ -35,7 +35,8 @@ end
 ---@field parse? boolean|heed.Tensor special tokens that a text spells become those, false unless
 ---given; or where they do: int64 (N, 2), the first and the last byte of parts of the text
 ---@field pair? string a second text
----@field max? integer ids in all: the longer text loses its last ones
+---@field max? integer ids in all: the longer text loses its last ones, or its first ones where
+---tokenizer_config.json has the truncation_side left
 ---@field offsets? boolean int64 (T, 2) too, each token's first and last byte, false unless given
 ---@field types? boolean int64 (T) too, of which text of a pair each token is, from 1, as models of
 ---pairs want it; false unless given
@@ -88,7 +89,7 @@ end
 local function encode_one(tok, text, pair, o)
   check_text("encode", "text", text)
   return core.called("encode", native.encode, tok.native, text, pair, o.special, o.parse, o.max,
-                     o.offsets, o.types)
+                     o.offsets, o.types, tok.left)
 end
 
 

@@ -98,17 +98,18 @@ static void read_parts (lua_State *L, int i, size_t n, heed_tokenizing *how) {
 }
 
 
-/* encode(tokenizer, text, pair or nil, special, parse, most, whether offsets, whether types): ids;
-   offsets for Lua, the first byte and the last; types: nil where they are not asked for. 'parse'
-   may be parts of the text, as offsets are */
+/* encode(tokenizer, text, pair or nil, special, parse, most, whether offsets, whether types,
+   whether the first ids go): ids; offsets for Lua, the first byte and the last; types: nil where
+   they are not asked for. 'parse' may be parts of the text, as offsets are */
 static int l_encode (lua_State *L) {
   size_t n, npair = 0;
   heed_context *cx = enter(L)->cx;
-  lua_settop(L, 8);
+  lua_settop(L, 9);
   heed_tokenizer *t = check_tokenizer(L);
   const char *text = luaL_checklstring(L, 2, &n);
   const char *pair = lua_isnil(L, 3) ? NULL : luaL_checklstring(L, 3, &npair);
-  heed_tokenizing how = {.special = lua_toboolean(L, 4), .most = luaL_optinteger(L, 6, 0)};
+  heed_tokenizing how = {.special = lua_toboolean(L, 4), .most = luaL_optinteger(L, 6, 0),
+                         .left = lua_toboolean(L, 9)};
   if (lua_type(L, 5) == LUA_TUSERDATA) read_parts(L, 5, n, &how);
   else how.parse = lua_toboolean(L, 5);
   bool offsets = lua_toboolean(L, 7), types = lua_toboolean(L, 8);

@@ -215,7 +215,7 @@ static void share (int64_t most, int64_t *first, int64_t *second) {
 
 bool template_fill (heed_tokenizer *t, const heed_tokenizing *how, int64_t first, bool pair) {
   const template *plan = pair ? &t->pair : &t->single;
-  int64_t second = t->ids.n - first, begin = first, around = 0;
+  int64_t second = t->ids.n - first, begin = first, around = 0, all = t->ids.n, skipped[2] = {0};
   for (int64_t i = 0; i < plan->n; i++) around += how->special && plan->at[i].kind == PIECE_TOKEN;
   if (how->most > 0 && how->most < around) {
     core_fail(t->cx, NULL, "at most %lld ids expected, but %lld special tokens stand around a text",
@@ -223,13 +223,17 @@ bool template_fill (heed_tokenizer *t, const heed_tokenizing *how, int64_t first
     return false;
   }
   if (how->most > 0) share(how->most - around, &first, &second);
+  if (how->left) {
+    skipped[0] = begin - first;
+    skipped[1] = all - begin - second;
+  }
   t->result.n = t->result_offsets.n = t->result_types.n = 0;
   for (int64_t i = 0; i < plan->n; i++) {
     const piece *p = &plan->at[i];
     bool good = true;
     switch (p->kind) {
-      case PIECE_FIRST: good = put_text(t, p->of, 0, first); break;
-      case PIECE_SECOND: good = put_text(t, p->of, begin, second); break;
+      case PIECE_FIRST: good = put_text(t, p->of, skipped[0], first); break;
+      case PIECE_SECOND: good = put_text(t, p->of, begin + skipped[1], second); break;
       case PIECE_TOKEN: good = !how->special || put(t, p->id, p->of, 0, 0); break;
     }
     if (!good) return false;

@@ -109,14 +109,15 @@ local function given_value(value, name)
 end
 
 
--- The variables of a template.
+-- The variables of a template. Tools and documents are none where there are none: transformers
+-- always passes them.
 local function variables_of(self, messages, o)
   local own = {
     messages = check_messages(given_value(messages, "messages")), add_generation_prompt = o.prompt,
   }
   for name, text in pairs(self.tokens) do own[name] = Text.of(text) end
   for _, name in ipairs{"tools", "documents"} do
-    if o[name] ~= nil then own[name] = given_value(o[name], "option " .. name) end
+    own[name] = o[name] == nil and values.none or given_value(o[name], "option " .. name)
   end
   local more = o.variables ~= nil and given_value(o.variables, "option variables")
   if more and not values.is_map(more) then

@@ -56,6 +56,20 @@ local function read_activation(c)
 end
 
 
+-- Refuses names that two classes have: probabilities are told by them.
+local function check_names(names, n)
+  local seen = {}
+  for i = 1, n do
+    local name = names[i]
+    if seen[name] then
+      refuse.with('config.json: "id2label": a name of its own expected for each class, got %s for '
+                  .. '%d and %d', quoted(name), seen[name] - 1, i - 1)
+    end
+    seen[name] = i
+  end
+end
+
+
 ---@class heed.models.classes
 ---@field names string[]
 ---@field types boolean whether pairs have types
@@ -75,6 +89,7 @@ function classes.read(path, model)
     refuse.with('config.json: "id2label": names of %d classes expected, got one more, %s', n,
                 quoted(names[options.last(names)]))
   end
+  check_names(names, n)
   local kinds = rawget(model, "types")
   return {
     names = names, activation = read_activation(c),

@@ -2,6 +2,7 @@
 -- (modules.json), prompts, and how many tokens a text may have.
 
 local layers = require "heed.nn.layers"
+local lower = require "heed.models.lower"
 local names = require "heed.models.names"
 local options = require "heed.internal.options"
 local heed = require "heed"
@@ -166,6 +167,7 @@ end
 ---@field dense {linear: heed.Linear, activation: function}[]
 ---@field normalize boolean
 ---@field include_prompt boolean
+---@field lower boolean whether texts lose their case before they are cut into tokens
 ---@field prompts table<string, string>
 ---@field default_prompt string|false
 ---@field similarity "cosine"|"dot"|"euclidean"|"manhattan"
@@ -181,6 +183,7 @@ function sentences.read(path, place, first)
   local c = reading.json(path, "config_sentence_transformers.json") or {}
   plan.prompts, plan.default_prompt = read_prompts(c)
   plan.similarity = read_similarity(c)
+  plan.lower = texts.is_lower(path)
   return plan
 end
 
@@ -209,17 +212,19 @@ local function prompt_of(model, plan, o)
   end
   if plan.include_prompt or text == "" then return text, 0 end
   local tok, parse = model.tokenizer, o.parse
-  local all, plain = tok:encode(text, {parse = parse}),
-                     tok:encode(text, {special = false, parse = parse})
+  local own = plan.lower and lower(text) or text
+  local all, plain = tok:encode(own, {parse = parse}),
+                     tok:encode(own, {special = false, parse = parse})
   local ends = #all > #plain and (#plain == 0 or all[-1] ~= plain[-1])
   return text, #all - (ends and 1 or 0)
 end
 
 
 -- The ids of a text, or of a list of ids.
-local function ids_of(model, text, prompt, i, o)
+local function ids_of(model, plan, text, prompt, i, o)
   if type(text) == "string" then
-    return (model:ids(prompt .. text, {max = o.max, parse = o.parse}))
+    text = prompt .. text
+    return (model:ids(plan.lower and lower(text) or text, {max = o.max, parse = o.parse}))
   end
   if heed.is_tensor(text) then return text:totable() end
   if type(text) == "table" then return text end
@@ -260,7 +265,7 @@ function sentences.embed(model, plan, list, o)
   local prompt, skipped = prompt_of(model, plan, o)
   local rows = {}
   for i = 1, options.last(list) do
-    rows[i] = ids_of(model, rawget(list, i), prompt, i, {parse = o.parse, max = o.max})
+    rows[i] = ids_of(model, plan, rawget(list, i), prompt, i, o)
   end
   local all = texts.gathered(rows, o.batch, function(batch)
     return finished(plan, pooled(model, plan, batch, skipped))

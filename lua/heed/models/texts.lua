@@ -3,13 +3,14 @@
 local heed = require "heed"
 local options = require "heed.internal.options"
 local reading = require "heed.models.reading"
+local refuse = require "heed.internal.refuse"
 
 local texts = {}
 
 
 -- The longest text -----------------------------------------------------------
 
--- The file about lengths has had several names.
+-- The file about lengths, and about case, has had several names.
 local LENGTHS <const> = {"bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta",
                          "xlnet"}
 
@@ -17,15 +18,34 @@ local LENGTHS <const> = {"bert", "roberta", "distilbert", "camembert", "albert",
 local function is_length(n) return math.type(n) == "integer" and n > 0 and n < 1 << 31 end
 
 
+-- The first value of a member of these files that is good.
+local function said(path, key, is_good)
+  for _, name in ipairs(LENGTHS) do
+    local o = reading.json(path, ("sentence_%s_config.json"):format(name))
+    if o and is_good(o[key], name) then return o[key] end
+  end
+end
+
+
+---Whether texts lose their case before they are cut into tokens.
+---@param path string
+---@return boolean
+function texts.is_lower(path)
+  return said(path, "do_lower_case", function(value, name)
+    if value == nil or type(value) == "boolean" then return value ~= nil end
+    refuse.with('sentence_%s_config.json: "do_lower_case": true or false expected, got %s', name,
+                refuse.quoted(tostring(value)))
+  end) or false
+end
+
+
 ---How many tokens a text may have, the model's own among them; nil where nothing says it.
 ---@param path string
 ---@param model heed.models.Model
 ---@return integer?
 function texts.limit(path, model)
-  for _, name in ipairs(LENGTHS) do
-    local o = reading.json(path, ("sentence_%s_config.json"):format(name))
-    if o and is_length(o.max_seq_length) then return o.max_seq_length end
-  end
+  local most_said = said(path, "max_seq_length", is_length)
+  if most_said then return most_said end
   local tokenizer = reading.json(path, "tokenizer_config.json") or {}
   local own, most = tokenizer.model_max_length, model.config.max_position_embeddings
   local pad = rawget(model, "pad")

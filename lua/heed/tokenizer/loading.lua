@@ -5,6 +5,7 @@ local added = require "heed.tokenizer.added"
 local core = require "heed.core"
 local gguf = require "heed.files.gguf"
 local gguf_tokenizer = require "heed.files.gguf_tokenizer"
+local overrides = require "heed.tokenizer.overrides"
 local refuse = require "heed.internal.refuse"
 local sentencepiece = require "heed.files.sentencepiece"
 local special = require "heed.tokenizer.special"
@@ -19,6 +20,7 @@ local loading = {}
 ---@field parts table<string, integer> ids of special tokens
 ---@field file string|false of a trained one: the text of its tokenizer.json
 ---@field config string|false and of its tokenizer_config.json
+---@field left boolean whether texts that are too long lose their first ids
 local Tokenizer = {__name = "heed.Tokenizer"}
 Tokenizer.__index = Tokenizer
 
@@ -44,7 +46,7 @@ function loading.parse(text, names)
   local found, message = native.read(text)
   if not found then refuse.with("%s", message) end
   local tok = setmetatable({native = found, parts = {pad = native.padding(found)}, file = false,
-                            config = false}, Tokenizer)
+                            config = false, left = false}, Tokenizer)
   for part, name in pairs(names) do
     tok.parts[part] = native.find(found, name) or tok.parts[part]
   end
@@ -81,7 +83,7 @@ end
 local function source_of(folder)
   local path = folder .. "/tokenizer.json"
   local text, why = core.read_file(path)
-  if text then return text, path, {} end
+  if text then return within(path, overrides.apply, folder, text), path, {} end
   local merges = read(folder .. "/merges.txt")
   path = folder .. "/vocab.json"
   local vocabulary = merges and read(path)
@@ -119,7 +121,9 @@ local function read_folder(folder)
   if not text then refuse.with("%s", path) end
   local found, why = special.read(folder, names)
   if not found then refuse.with("%s", why) end
-  return within(path, loading.parse, text, found)
+  local tok = within(path, loading.parse, text, found)
+  tok.left = overrides.is_left(folder)
+  return tok
 end
 
 

@@ -23,8 +23,8 @@ local function lines_of(text)
 end
 
 
--- Classes that cut texts as BERT's does.
-local BERTS <const> = {
+---Classes that cut texts as BERT's does.
+vocabularies.BERTS = {
   BertTokenizer = true, ConvBertTokenizer = true, DistilBertTokenizer = true,
   DPRContextEncoderTokenizer = true, DPRQuestionEncoderTokenizer = true, DPRReaderTokenizer = true,
   ElectraTokenizer = true, LayoutLMTokenizer = true, LxmertTokenizer = true,
@@ -53,7 +53,7 @@ end
 ---@return string json
 function vocabularies.pieces(says, text)
   local ids, config, own = {}, says.config, {}
-  check_class(says.class, BERTS, "a vocab.txt")
+  check_class(says.class, vocabularies.BERTS, "a vocab.txt")
   for i, name in ipairs(lines_of(text)) do
     if ids[name] then refuse.with("the token '%s' of line %d stands there twice", name, i) end
     ids[name] = i - 1

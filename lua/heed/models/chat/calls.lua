@@ -78,7 +78,13 @@ local function capital(s) return s:sub(1, 1):upper() .. s:sub(2):lower() end
 
 local upper, lower = letters("upper", string.upper), letters("lower", string.lower)
 local capitalize = letters("capitalize", capital)
-local title = letters("title", function(s) return (s:gsub("%a+", capital)) end)
+
+-- Python's method begins a word behind all that is no letter, Jinja's filter behind blanks, opening
+-- brackets and hyphens alone.
+local title_method = letters("title", function(s) return (s:gsub("%a+", capital)) end)
+local title = letters("title", function(s)
+  return (s:gsub("[^-%s\x1c-\x1f({%[<]+", capital))
+end)
 
 
 local function strip(who, left, right)
@@ -147,7 +153,7 @@ define_all("text_methods", {
   lstrip = {"chars", strip("lstrip", true, false)}, replace = {"old new count", replace},
   rstrip = {"chars", strip("rstrip", false, true)}, split = {"sep maxsplit", split},
   startswith = {"prefix", starts_with}, strip = {"chars", strip("strip", true, true)},
-  title = {"", title}, upper = {"", upper},
+  title = {"", title_method}, upper = {"", upper},
 })
 
 define_all("map_methods", {
@@ -159,6 +165,12 @@ define_all("map_methods", {
 -- Tests ------------------------------------------------------------------------------------
 
 local function is_number(value) return type(value) == "number" end
+
+-- The number that a boolean is in Python, or the value itself.
+local function as_number(value)
+  if type(value) == "boolean" then return value and 1 or 0 end
+  return value
+end
 
 
 local function has_type(name)
@@ -172,7 +184,10 @@ end
 
 
 local function remainder(n)
-  return function(value) return math.type(value) == "integer" and value % 2 == n end
+  return function(value)
+    value = as_number(value)
+    return is_number(value) and value % 2 == n
+  end
 end
 
 
@@ -194,7 +209,8 @@ define_all("tests", {
   ["in"] = {"seq", function(value, a) return values.holds(a.seq, value) end},
   integer = {"", has_type("integer")}, iterable = {"", is_sequence},
   mapping = {"", values.is_map}, ne = {"other", not_equal}, ["!="] = {"other", not_equal},
-  none = {"", is_value(values.none)}, number = {"", is_number}, odd = {"", remainder(1)},
+  none = {"", is_value(values.none)},
+  number = {"", function(value) return is_number(as_number(value)) end}, odd = {"", remainder(1)},
   sequence = {"", is_sequence}, string = {"", Text.is}, ["true"] = {"", is_value(true)},
   undefined = {"", values.is_undefined},
 })
@@ -349,9 +365,25 @@ end
 local function reversed(value) return values.slice(values.elements(value), nil, nil, -1) end
 
 
-local function as_integer(value)
-  local n = Text.is(value) and tonumber(value.bytes, 10) or is_number(value) and value
-  return n and math.tointeger(n >= 0 and math.floor(n) or math.ceil(n)) or 0
+-- The number that a text spells, as Python's int() and float() have it; or nothing.
+local function spelt(s)
+  s = s:match("^%s*(.-)%s*$"):gsub("(%d)_%f[%d]", "%1")
+  return s:find("^[+-]?%.?%d[%d.eE+-]*$") and tonumber((s:gsub("^%+", ""))) or nil
+end
+
+
+local function as_integer(value, a)
+  if values.is_undefined(value) then
+    refuse("the template gives %s to int", values.kind(value))
+  end
+  local n = as_number(value)
+  if Text.is(value) then n = spelt(value.bytes) end
+  if not is_number(n) or n ~= n or n == math.huge or n == -math.huge then
+    if a.default == nil then return 0 end
+    return a.default
+  end
+  return math.tointeger(n >= 0 and math.floor(n) or math.ceil(n))
+         or refuse("the template's int gets %s, which is not known with 64 bits", values.kind(n))
 end
 
 
@@ -371,10 +403,11 @@ end
 define_all("filters", {
   capitalize = {"", capitalize}, count = {"", length}, d = {"default_value boolean", default},
   default = {"default_value boolean", default}, dictsort = {"", sorted_pairs},
-  first = {"", element(0, "first")}, indent = {"width first", indented}, int = {"", as_integer},
-  items = {"", pairs_of}, join = {"d attribute", joined}, last = {"", element(-1, "last")},
-  length = {"", length}, list = {"", values.elements}, lower = {"", lower},
-  map = {"filter ... attribute", mapped}, reject = {"test ...", chosen("reject", false)},
+  first = {"", element(0, "first")}, indent = {"width first", indented},
+  int = {"default", as_integer}, items = {"", pairs_of}, join = {"d attribute", joined},
+  last = {"", element(-1, "last")}, length = {"", length}, list = {"", values.elements},
+  lower = {"", lower}, map = {"filter ... attribute", mapped},
+  reject = {"test ...", chosen("reject", false)},
   rejectattr = {"attribute test ...", chosen("rejectattr", false)},
   replace = {"old new count", replace}, reverse = {"", reversed},
   safe = {"", function(value) return value end}, select = {"test ...", chosen("select", true)},

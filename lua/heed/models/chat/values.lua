@@ -226,6 +226,12 @@ function values.text(value)
 end
 
 
+-- Whether a number is the one that a boolean is in Python.
+local function is_same(number, boolean)
+  return type(number) == "number" and type(boolean) == "boolean" and number == (boolean and 1 or 0)
+end
+
+
 ---@param a any
 ---@param b any
 ---@return boolean
@@ -243,7 +249,7 @@ function values.equal(a, b)
     return #a.names == #b.names
   end
   return rawequal(a, b) or values.is_undefined(a) and values.is_undefined(b)
-         or math.type(a) and math.type(b) and a == b or false
+         or math.type(a) and math.type(b) and a == b or is_same(a, b) or is_same(b, a)
 end
 
 
