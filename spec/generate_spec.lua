@@ -508,7 +508,7 @@ describe("a model", function()
                        message(heed.generate, next_one, {1, 2}, o))
       end
       o.logits = function(logits) return logits:masked_fill(logits:eq(logits), -math.huge) end
-      assert.matches("largest number expected, got -inf as that of row 1",
+      assert.matches("largest number expected, got %-inf as that of row 1",
                      message(heed.generate, decoder(), {1, 2}, o))
     end
   end)
