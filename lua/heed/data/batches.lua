@@ -123,13 +123,24 @@ end
 
 -- Gives a batch, behind which the batches stand from now on.
 local function passed(self, epoch, done, order, at, ...)
+  heed.keep{order, at or nil}
   stand(self, epoch, done, order, at)
   return ...
 end
 
 
--- A call that fails leaves the batch to the next one. So an order that was drawn stays before its
--- first batch is made: another draw would be of another order.
+-- A value to be closed where an order is drawn from the module's generator: one that is not in use
+-- then was drawn in vain, and will be drawn again.
+local function drawing(self)
+  if not self.shuffle or self.generator.at then return nil end
+  local before, order = heed.rng_state(), self.order
+  return setmetatable({}, {__close = function()
+    if rawequal(self.order, order) then heed.rng_state(before) end
+  end})
+end
+
+
+-- A call that fails leaves the batch to the next one.
 function Batches:__call()
   local epoch, done, order, at = self.epoch, self.done, self.order, self.generator.at
   if next_size(self, done) == 0 then
@@ -139,11 +150,10 @@ function Batches:__call()
       return nil
     end
   end
+  local _ <close> = not order and drawing(self) or nil
   if not order then
     at, order = fresh_order(self)
     recording.undo(function() self.order = false end)
-    heed.keep{order, at or nil}
-    stand(self, epoch, 0, order, at)
   end
   local size = next_size(self, done)
   local positions = order:narrow(1, done + 1, size)
