@@ -375,6 +375,22 @@ describe("generation_config.json", function()
   end)
 
 
+  it("may have keys at the values that change nothing, and no others", function()
+    local neutral = {
+      diversity_penalty = 0.0, encoder_no_repeat_ngram_size = 0, encoder_repetition_penalty = 1.0,
+      epsilon_cutoff = 0.0, eta_cutoff = 0.0, guidance_scale = 1, num_beam_groups = 1,
+      num_return_sequences = 1, penalty_alpha = 0, remove_invalid_values = false,
+      renormalize_logits = false, token_healing = false, typical_p = 1.0,
+    }
+    local wanted = plain:generate(prompt, {max = 4})
+    assert.equal(wanted, load(neutral):generate(prompt, {max = 4}))
+    for name, value in pairs(neutral) do
+      local other = value == false and true or value == 0 and 0.5 or 2
+      assert.matches(("generation_config.json: %s = %s is not known"):format(name, other),
+                     message(plain.generate, load{[name] = other}, prompt), 1, true)
+    end
+  end)
+
   it("says which ids may come", function()
     local free = from_zero(select(2, plain:generate(prompt, {max = 8, ends = false})).ids)
     local function ids(file, o)
