@@ -100,7 +100,9 @@ local function map(x, f)
   for key, value in pairs(x) do copy[key] = map(value, f) end
   return copy
 end
-local function dense(x) return map(x, function(t) return t:detach():clone() end) end
+local function dense(x)
+  return map(x, function(t) return t:detach():clone():requires_grad_(t.requires_grad) end)
+end
 local function bytes(x)
   local list = {}
   map(x, function(t) list[#list + 1] = t:data() end)
