@@ -79,7 +79,7 @@ struct binding {
   int64_t clock;                   /* ages, and numbers of scopes */
   frame *frames;
   hook *hooks;
-  size_t debt, soft_limit;         /* bytes not yet reported to the collector; see lua_memory.c */
+  size_t debt, soft_limit;         /* what steps of the collector will pay for; see lua_memory.c */
   bool collecting;
   bool capturing, collects;        /* lua_capture.c; collects: the script's collector stands still
                                       only while it captures */

@@ -6,10 +6,11 @@
 
 #include "lua_heed.h"
 
-#define BATCH ((size_t)1 << 19)        /* bytes between two reports */
+#define BATCH ((size_t)1 << 17)        /* bytes that steps pay for between two reports */
 #define HANDLES 256                    /* of a tensor beside its data, roughly: handle, node … */
-#define STEP_PART 4                    /* steps pay for a part of the bytes: Lua would run a cycle
-                                          for as many as its own heap has, a few large tensors */
+#define DATA_PART 4                    /* steps pay for handles, and for a part of the data: Lua
+                                          would run a cycle for as many bytes as its own heap has,
+                                          a few large tensors */
 
 /*
 ** Live bytes may grow so far between full collections. Where these are cheap, as Lua's own heap is
@@ -67,7 +68,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
   b->debt = 0;
   b->collecting = true;                            /* finalisers may allocate: they come here */
   if (urgent || heed_memory_now(b->cx).live + bytes > b->soft_limit) collect(b, L, bytes);
-  else step(L, debt / STEP_PART);
+  else step(L, debt);
   b->collecting = false;
   if (b->capturing) heed_capture_pause(b->cx, false);
   b->L = was;
@@ -82,7 +83,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
 /* Called by the core before it allocates. */
 void reclaim_memory (void *self, size_t bytes, bool urgent) {
   binding *b = self;
-  b->debt += bytes + HANDLES;
+  b->debt += bytes / DATA_PART + HANDLES;
   if (!b->collecting && (b->debt >= BATCH || urgent)) report(b, bytes, urgent);
 }
 
