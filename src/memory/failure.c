@@ -39,6 +39,11 @@ void *core_fail (heed_context *cx, const char *function, const char *format, ...
 }
 
 
+bool core_given (heed_context *cx, const char *function, const char *what, const void *given) {
+  return given != NULL || core_fail(cx, function, "%s expected, got NULL", what) != NULL;
+}
+
+
 void *core_fail_at (heed_context *cx, const char *function, const char *argument,
                     const char *format, ...) {
   va_list args;

@@ -28,6 +28,9 @@ void *core_fail (heed_context *cx, const char *function, const char *format, ...
 void *core_fail_at (heed_context *cx, const char *function, const char *argument,
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* Is there what a host was to give? False: a failure that says what was expected. */
+bool core_given (heed_context *cx, const char *function, const char *what, const void *given);
+
 /* Keeps the failure of an earlier call, whose function is named in any case. */
 void *core_fail_async (heed_context *cx, const char *function, const char *text);
 

@@ -244,7 +244,7 @@ static bool draw_again (call *c, double *share, int64_t rows, int64_t columns, i
 }
 
 
-/* What stands for a drawn 0, below all other numbers that are drawn: those are 2^-53 or more. */
+/* A drawn 0 counts as this: all other numbers that are drawn are 2^-53 or more. */
 #define LEAST_DRAWN 0x1p-54
 
 /* Would the weight overflow, or lose digits, when it is divided by what is drawn, 37 at most? */

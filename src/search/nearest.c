@@ -154,7 +154,7 @@ static bool run_group (heed_context *cx, search *s, const float *exact, int64_t 
 
 
 static bool is_given (heed_context *cx, const char *what, const void *given) {
-  return given != NULL || core_fail(cx, "nearest", "%s expected, got NULL", what) != NULL;
+  return core_given(cx, "nearest", what, given);
 }
 
 

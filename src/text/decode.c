@@ -425,8 +425,8 @@ static bool put_one (heed_tokenizer *t, int64_t id, bool first, bool last) {
 
 bool heed_detokenize (heed_tokenizer *t, const int64_t *ids, int64_t n, bool special,
                       heed_text *text) {
-  if (t == NULL || (n > 0 && !text_given(t->cx, "detokenize", "a list of ids", ids)) ||
-      !text_given(t->cx, "detokenize", "a place for the text", text)) return false;
+  if (t == NULL || (n > 0 && !core_given(t->cx, "detokenize", "a list of ids", ids)) ||
+      !core_given(t->cx, "detokenize", "a place for the text", text)) return false;
   decoding *d = &t->decoding;
   int64_t first, last, size;
   if (!measure(t, ids, n, special, &first, &last, &size)) return false;
@@ -498,8 +498,8 @@ static bool begin_piece (heed_tokenizer *t, const heed_stream *s) {
 static bool stream_given (const heed_tokenizer *t, const char *function, const heed_stream *s,
                           heed_text *text) {
   if (text != NULL) *text = (heed_text){"", 0};
-  return t != NULL && text_given(t->cx, function, "a stream", s) &&
-         text_given(t->cx, function, "a place for the text", text);
+  return t != NULL && core_given(t->cx, function, "a stream", s) &&
+         core_given(t->cx, function, "a place for the text", text);
 }
 
 

@@ -44,11 +44,6 @@ bool list_room (heed_context *cx, void **at, int64_t n, int64_t *capacity, int64
 }
 
 
-bool text_given (heed_context *cx, const char *function, const char *what, const void *given) {
-  return given != NULL || core_fail(cx, function, "%s expected, got NULL", what) != NULL;
-}
-
-
 bool text_polls (heed_context *cx, int64_t i) {
   return (i & 0x3fff) != 0x3fff || !core_poll(cx, NULL);
 }

@@ -30,9 +30,6 @@ bool list_room (heed_context *cx, void **at, int64_t n, int64_t *capacity, int64
 #define LIST_FREE(cx, list) \
   core_free(cx, (list)->at, (size_t)(list)->capacity * sizeof *(list)->at)
 
-/* Is there what a function was to be given? False: a failure that says what was expected. */
-bool text_given (heed_context *cx, const char *function, const char *what, const void *given);
-
 /* Polls in step i of a loop whose steps are short; false: the call was stopped. */
 bool text_polls (heed_context *cx, int64_t i);
 

@@ -73,7 +73,7 @@ static bool read_parts (heed_tokenizer *t, const json *j) {
 
 heed_tokenizer *heed_tokenizer_read (heed_context *cx, const char *text, size_t n) {
   json j;
-  if (cx == NULL || !text_given(cx, "tokenizer", "a text of JSON", text) ||
+  if (cx == NULL || !core_given(cx, "tokenizer", "a text of JSON", text) ||
       !json_read(cx, &j, text, n)) return NULL;
   heed_tokenizer *t = core_alloc(cx, sizeof *t);
   if (t != NULL) {
@@ -167,10 +167,10 @@ static bool widen (heed_tokenizer *t, int64_t first, const char *text_at, size_t
 bool heed_tokenize (heed_tokenizer *t, const char *text, size_t n, const char *pair, size_t npair,
                     const heed_tokenizing *how, heed_tokens *tokens) {
   static const heed_tokenizing zeros;
-  if (t == NULL || !text_given(t->cx, "tokenize", "a place for tokens", tokens)) return false;
+  if (t == NULL || !core_given(t->cx, "tokenize", "a place for tokens", tokens)) return false;
   if (how == NULL) how = &zeros;
-  if (n > 0 && !text_given(t->cx, "tokenize", "a text", text)) return false;
-  if (how->nparts > 0 && !text_given(t->cx, "tokenize", "a list of parts", how->parts))
+  if (n > 0 && !core_given(t->cx, "tokenize", "a text", text)) return false;
+  if (how->nparts > 0 && !core_given(t->cx, "tokenize", "a list of parts", how->parts))
     return false;
   if (text == NULL) text = "";
   t->parse = how->parse;
@@ -203,7 +203,7 @@ static const token *token_at (const heed_tokenizer *t, int64_t id) {
 
 const char *heed_token_name (const heed_tokenizer *t, int64_t id, size_t *n) {
   const token *k = token_at(t, id);
-  if (k == NULL || !text_given(t->cx, "token_name", "a place for the length", n)) return NULL;
+  if (k == NULL || !core_given(t->cx, "token_name", "a place for the length", n)) return NULL;
   *n = k->name.n;
   return k->name.at;
 }
@@ -216,7 +216,7 @@ bool heed_token_is_special (const heed_tokenizer *t, int64_t id) {
 
 
 int64_t heed_token_id (const heed_tokenizer *t, const char *name, size_t n) {
-  if (t == NULL || (n > 0 && !text_given(t->cx, "token_id", "a name", name))) return 0;
+  if (t == NULL || (n > 0 && !core_given(t->cx, "token_id", "a name", name))) return 0;
   uint32_t id = table_find(t, &t->by_name, n > 0 ? name : "", n);
   return id != NO_ID ? (int64_t)id + 1 : 0;
 }

@@ -207,7 +207,7 @@ static size_t piece_of (const char *text, size_t n) {
 bool heed_trainer_feed (heed_trainer *r, const char *text, size_t n) {
   const heed_tokenizing how = {.special = false};
   heed_tokens none;
-  if (r == NULL || (n > 0 && !text_given(r->cx, "trainer_feed", "a text", text))) return false;
+  if (r == NULL || (n > 0 && !core_given(r->cx, "trainer_feed", "a text", text))) return false;
   for (size_t now; n > 0; text += now, n -= now) {
     now = piece_of(text, n);
     if (!heed_tokenize(r->t, text, now, NULL, 0, &how, &none) || core_poll(r->cx, NULL))
@@ -219,16 +219,16 @@ bool heed_trainer_feed (heed_trainer *r, const char *text, size_t n) {
 
 static bool special_given (heed_trainer *r, const heed_training *how) {
   static const char who[] = "trainer_make";
-  if (how->nspecial > 0 && !text_given(r->cx, who, "a list of special tokens", how->special))
+  if (how->nspecial > 0 && !core_given(r->cx, who, "a list of special tokens", how->special))
     return false;
   for (int64_t i = 0; i < how->nspecial; i++)
-    if (!text_given(r->cx, who, "the text of a special token", how->special[i].at)) return false;
+    if (!core_given(r->cx, who, "the text of a special token", how->special[i].at)) return false;
   return true;
 }
 
 
 bool heed_trainer_make (heed_trainer *r, const heed_training *how) {
-  if (r == NULL || !text_given(r->cx, "trainer_make", "what to make", how) ||
+  if (r == NULL || !core_given(r->cx, "trainer_make", "what to make", how) ||
       !special_given(r, how)) return false;
   r->tokens.n = r->names.n = r->merges.n = 0;
   if (r->slots > 0) memset(r->slot, 0, r->slots * sizeof *r->slot);
@@ -254,7 +254,7 @@ heed_text heed_trainer_token (const heed_trainer *r, int64_t id) {
 
 bool heed_trainer_merge (const heed_trainer *r, int64_t i, int64_t ids[2]) {
   if (r == NULL || i < 0 || i >= r->merges.n ||
-      !text_given(r->cx, "trainer_merge", "a place for two ids", ids)) return false;
+      !core_given(r->cx, "trainer_merge", "a place for two ids", ids)) return false;
   ids[0] = (int64_t)r->merges.at[i].left + 1;
   ids[1] = (int64_t)r->merges.at[i].right + 1;
   return true;

@@ -42,14 +42,14 @@ end
 
 
 -- The best candidates of a search, the best first: beams with one more id, by the sums of their
--- scores and that id's own.
+-- scores; that id's own are kept where they are asked for.
 local function candidates(search, sums, own, positions, V)
   local list = {}
   for k, position in ipairs(positions) do
     local parent = search.running[(position - 1) // V + 1]
     list[k] = {
-      ids = extended(parent.ids, (position - 1) % V + 1), scores = extended(parent.scores, own[k]),
-      score = sums[k], row = parent.row,
+      ids = extended(parent.ids, (position - 1) % V + 1), score = sums[k],
+      scores = own and extended(parent.scores, own[k]) or parent.scores, row = parent.row,
     }
   end
   return list
@@ -134,7 +134,7 @@ local function step_all(searches, logits, o, last)
   local changed = check_sums(hooked(searches, own, o))
   local total = (changed + scores):reshape(#searches, W * V)
   local best, positions = total:topk(math.min(W * V, W * math.max(2, 1 + o.stops)), 2)
-  own = own:reshape(#searches, W * V):gather(2, positions):totable()
+  own = o.scores and own:reshape(#searches, W * V):gather(2, positions):totable() or {}
   best, positions = best:totable(), positions:totable()
   local unfinished = false
   for b, search in ipairs(searches) do

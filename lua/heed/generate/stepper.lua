@@ -24,7 +24,7 @@ local fail, kind = heed.fail, options.kind
 ---them it uses
 ---@field replay heed.generate.Replay|false how steps are replayed; false where they are called
 ---@field checks integer how many steps with the cache are still to be compared with full passes
----@field unchecked string how a cache would go without a comparison, in a message
+---@field asked boolean whether the caller asked for comparisons
 local Stepper = {}
 Stepper.__index = Stepper
 
@@ -93,9 +93,9 @@ end
 
 
 -- How a cache would go without a comparison.
-local function unchecked(o)
-  if not o.check then return "an nn.Cache() as option cache, which is not compared" end
-  if Cache.is(o.cache) then
+local function unchecked(self)
+  if not self.asked then return "an nn.Cache() as option cache, which is not compared" end
+  if not self.own then
     return "no option check: without it a cache that is given is not compared"
   end
   return "an nn.Cache() as option cache and no option check: then it is not compared"
@@ -136,8 +136,7 @@ function Stepper.new(model, prompt, o, copies)
     context = repeated(prompt.context),
     context_lengths = repeated(prompt.context_lengths),
     lengths = lengths, checks = checks_of(model, lengths, o), own = not Cache.is(o.cache),
-    unchecked = unchecked(o),
-    window = o.window or false,
+    asked = o.check, window = o.window or false,
     replay = Replay.choose(model, o, longest_of(prompt.rows) + o.max, lengths == "whole"),
     room = not o.window and not Cache.is(o.cache) and least_length(learned_in(model)),
   }, Stepper)
@@ -282,7 +281,7 @@ local function compare(self, logits)
     fail("generate: with a cache the model gives other logits than without, %.3g apart: positions "
          .. "need the cache, as in heed.position.Sinusoidal()(x, {cache = cache}) or "
          .. "cache:positions(T), and layers the lengths of padded prompts; or cache = false, which "
-         .. "computes everything for each id; or %s", apart, self.unchecked)
+         .. "computes everything for each id; or %s", apart, unchecked(self))
   end
   if self.own then agreed[self.model] = self.lengths end
   self.checks = self.checks - 1

@@ -99,7 +99,7 @@ local function longer_words(text)
 end
 
 
--- Those of the words which something has, of several of which others have nothing.
+-- The words which something has, where others of several have nothing; else none.
 local function known_words(entries, known, words)
   local list = {}
   for _, word in ipairs(words) do

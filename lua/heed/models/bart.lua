@@ -34,7 +34,7 @@ local FIRST <const> = 2              -- the row of position 0
 
 -- Keys without a part in what is computed here.
 local IDLE <const> = {
-  "activation_dropout", "decoder_layerdrop", "dropout", "encoder_layerdrop", "init_std",
+  "activation_dropout", "decoder_layerdrop", "encoder_layerdrop", "init_std",
   "is_encoder_decoder", "num_hidden_layers", "classif_dropout",
 }
 

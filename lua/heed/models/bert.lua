@@ -75,7 +75,6 @@ end
 function bert.read_typed(c)
   local o = bert.read(c)
   o.types = c:count("type_vocab_size", 2)
-  c:get("tie_word_embeddings")
   return o
 end
 

@@ -26,25 +26,22 @@ local IDLE = {}
 for name in ([[
   _attn_implementation _attn_implementation_autoset _commit_hash _name_or_path architectures
   attention_dropout attention_probs_dropout_prob attn_pdrop auto_map bad_words_ids
-  begin_suppress_tokens bos_token_id cache_implementation chunk_size_feed_forward
-  classifier_dropout classifier_dropout_prob cls_token_id decoder_start_token_id
-  deterministic_flash_attn directionality diversity_penalty do_sample dropout dtype early_stopping
-  embd_pdrop
-  embedding_dropout
-  encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty finetuning_task
-  forced_bos_token_id forced_eos_token_id gradient_checkpointing hidden_dropout
+  begin_suppress_tokens bos_token_id cache_implementation chunk_size_feed_forward classifier_dropout
+  classifier_dropout_prob cls_token_id decoder_start_token_id deterministic_flash_attn
+  directionality diversity_penalty do_sample dropout dtype early_stopping embd_pdrop
+  embedding_dropout encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
+  finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing hidden_dropout
   hidden_dropout_prob id2label initializer_cutoff_factor initializer_factor initializer_range
-  is_llama_config
-  keys_to_ignore_at_inference label2id language layerdrop length_penalty mask_token_id max_length
-  min_length mlp_dropout model_type no_repeat_ngram_size num_beam_groups num_beams num_labels
-  num_return_sequences output_attentions output_hidden_states output_past output_scores
-  pad_token_id pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head
-  pooler_type prefix pretraining_tp problem_type pruned_heads remove_invalid_values
-  repetition_penalty resid_pdrop return_dict return_dict_in_generate sentence_transformers
-  sbert_ce_default_activation_function sep_token_id suppress_tokens task_specific_params
-  temperature tokenizer_class top_k top_p
-  torch_dtype torchscript transformers.js_config transformers_version typical_p use_cache
-  use_bfloat16 use_flash_attn _num_labels
+  is_llama_config keys_to_ignore_at_inference label2id language layerdrop length_penalty
+  mask_token_id max_length min_length mlp_dropout model_type no_repeat_ngram_size num_beam_groups
+  num_beams num_labels num_return_sequences output_attentions output_hidden_states output_past
+  output_scores pad_token_id pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
+  pooler_size_per_head pooler_type prefix pretraining_tp problem_type pruned_heads
+  remove_invalid_values repetition_penalty resid_pdrop return_dict return_dict_in_generate
+  sentence_transformers sbert_ce_default_activation_function sep_token_id suppress_tokens
+  task_specific_params temperature tokenizer_class top_k top_p torch_dtype torchscript
+  transformers.js_config transformers_version typical_p use_cache use_bfloat16 use_flash_attn
+  _num_labels
 ]]):gmatch "%S+" do IDLE[name] = true end
 
 -- Keys of parts that a model may lack, by the value that says so.

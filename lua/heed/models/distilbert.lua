@@ -48,8 +48,8 @@ distilbert.endings = {
 
 
 function distilbert.build(c, tensors)
-  for _, name in ipairs{"dropout", "qa_dropout", "seq_classif_dropout", "tie_weights_",
-                        "tie_word_embeddings", "sinusoidal_pos_embds"} do
+  for _, name in ipairs{"qa_dropout", "seq_classif_dropout", "tie_weights_",
+                        "sinusoidal_pos_embds"} do
     c:get(name)
   end
   return encoder.new(c, {

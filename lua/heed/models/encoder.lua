@@ -184,7 +184,8 @@ end
 function encoder.new(c, o, tensors, family)
   local name = c:ending(family.endings)
   local ending = family.endings[name]
-  if name == "ForMaskedLM" then c:only("tie_word_embeddings", true) end
+  if name == "ForMaskedLM" then c:only("tie_word_embeddings", true)
+  else c:get("tie_word_embeddings") end
   o.head = ending.head and heads.options(c, ending.head)
   if family.pooler and not ending.head then
     o.pooler = tensors[family.pooler] ~= nil

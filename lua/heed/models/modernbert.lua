@@ -85,7 +85,7 @@ function modernbert.build(c, tensors)
   for _, name in ipairs{"classifier_activation", "classifier_bias", "classifier_pooling",
                         "decoder_bias", "max_position_embeddings", "reference_compile",
                         "repad_logits_with_grad", "sparse_pred_ignore_index", "sparse_prediction",
-                        "tie_word_embeddings", "position_embedding_type", "layer_norm_eps"} do
+                        "position_embedding_type", "layer_norm_eps"} do
     c:get(name)
   end
   local model, names = encoder.new(c, {

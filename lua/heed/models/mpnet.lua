@@ -25,7 +25,6 @@ mpnet.endings = roberta.endings
 function mpnet.build(c, tensors)
   local o = bert.read(c)
   o.pad = c:id("pad_token_id", 1)
-  c:get("tie_word_embeddings")
   c:get("relative_attention_num_buckets")         -- 32 whatever it says
   o.bias = bias.t5{heads = o.heads, buckets = 32, distance = 128}
   return encoder.new(c, o, tensors, mpnet)

@@ -35,7 +35,7 @@ local IDLE <const> = {
   "max_trained_positions", "n_positions", "pad_vocab_size_multiple", "use_xentropy",
   "fused_bias_fc", "fused_dropout_add_ln", "reorder_and_upcast_attn",
   "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
-  "summary_use_proj", "dense_seq_output", "last_layer_subset", "tie_word_embeddings",
+  "summary_use_proj", "dense_seq_output", "last_layer_subset",
 }
 
 

@@ -16,6 +16,8 @@ local draw = parameter.draw
 
 local init = {}
 
+local DOUBLES <const> = {dtype = "float64", device = "cpu"}
+
 
 -- The arguments behind the tensor, by name: `order` has a name and a default for each. Callers give
 -- them one by one, in a table, or some in each way.
@@ -205,7 +207,7 @@ end
 
 -- How much of the standard normal distribution lies below x.
 local function below(x)
-  return (1 + heed.tensor(x / math.sqrt(2), {dtype = "float64", device = "cpu"}):erf():item()) / 2
+  return (1 + heed.tensor(x / math.sqrt(2), DOUBLES):erf():item()) / 2
 end
 
 
@@ -244,24 +246,22 @@ local NEAR <const> = {float64 = 8, float32 = 8, float16 = 3, bfloat16 = 3}
 
 
 -- Can all of it be told apart, and is all of it finite, in t's type?
-local function holds(t, o, part)
-  local n = heed.tensor({o.mean, o.std, o.a, o.b, o.b - o.a},
-                        {dtype = "float64", device = "cpu"})
+local function holds(t, o, most)
+  local n = heed.tensor({o.mean, o.std, o.a, o.b, o.b - o.a}, DOUBLES)
   local gap = (n:to(t.dtype):double() - n):abs()
   local mean, std = gap[1], gap[2]
   return mean <= o.std / 8 and std <= o.std / 8
-         and (part > 0.3 or n:to(t.dtype):isfinite():all())
+         and (most or n:to(t.dtype):isfinite():all())
 end
 
 
 -- Draws float64 numbers by `propose` until each is kept, where `keep` gives the logarithm of its
 -- chance to be.
 local function kept(shape, propose, keep)
-  local at = {dtype = "float64", device = "cpu"}
   local x, pending = nil, nil
   repeat
-    local new = propose(heed.rand(shape, at))
-    local refused = heed.rand(shape, at):log():gt(keep(new))
+    local new = propose(heed.rand(shape, DOUBLES))
+    local refused = heed.rand(shape, DOUBLES):log():gt(keep(new))
     x = pending and heed.where(pending, new, x) or new
     pending = pending and pending:logical_and(refused) or refused
   until not pending:any()
@@ -274,7 +274,7 @@ end
 -- 1995, "Simulation of truncated normal variables"), nearer by a uniform one, where that is narrow.
 local function beyond(shape, from, width)
   if from >= 1 then
-    local all <const> = heed.tensor(-from * width, {dtype = "float64", device = "cpu"}):expm1()
+    local all <const> = heed.tensor(-from * width, DOUBLES):expm1()
     return kept(shape, function(u) return (u * all):log1p() / -from end,
                 function(d) return d:square() * -0.5 end)
   end
@@ -286,8 +286,7 @@ end
 
 -- Numbers between all other bounds, in float64.
 local function anywhere(shape, o)
-  local at = {dtype = "float64", device = "cpu"}
-  if o.a == o.b then return heed.full(shape, o.a, at) end
+  if o.a == o.b then return heed.full(shape, o.a, DOUBLES) end
   local from, to = (o.a - o.mean) / o.std, (o.b - o.mean) / o.std
   local width = (o.b - o.a) / o.std
   local above = not (from + to < 0)                 -- is more of it above the mean than below?
@@ -322,11 +321,12 @@ function init.trunc_normal_(t, ...)
   end
   local from, to = (o.a - o.mean) / o.std, (o.b - o.mean) / o.std
   local part = below(to) - below(from)
-  local near = part > 0.3 or math.max(math.abs(from), math.abs(to)) <= NEAR[t.dtype]
+  local most = part > 0.3              -- as PyTorch has it
+  local near = most or math.max(math.abs(from), math.abs(to)) <= NEAR[t.dtype]
   return heed.no_grad(function()
-    if not (near and holds(t, o, part)) then return t:copy_(anywhere(t.shape, o)) end
+    if not (near and holds(t, o, most)) then return t:copy_(anywhere(t.shape, o)) end
     local x = heed.empty(t.shape, {dtype = t.dtype, device = "cpu"})
-    return t:copy_((part > 0.3 and redrawn or accepted)(x, o))
+    return t:copy_((most and redrawn or accepted)(x, o))
   end)
 end
 
