@@ -239,7 +239,7 @@ describe("a name that does not exist", function()
   end)
 
   it("is advised about only as long as it is none of heed's", function()
-    local torch = require "heed.internal.torch_names"
+    local torch = require "heed.internal.torch_words"
     for where, live in pairs{tensor = x, cuda = heed.cuda} do
       for name, advice in pairs(torch[where]) do
         assert.is_false(pcall(function() return live[name] end), name)

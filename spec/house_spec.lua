@@ -525,6 +525,15 @@ describe("the house", function()
                                                                               "a -> b -> a")))
   end)
 
+  it("asks for names of PyTorch's in places that there are", function()
+    for _, path in ipairs(scripts) do
+      local text = path:find "^lua/" and read(path):gsub("%-%-[^\n]*", "") or ""
+      for place in text:gmatch "torch_names%.([%a_]+)" do
+        assert.matches("\ntorch_words%." .. place .. " = ", read "lua/heed/internal/torch_words.lua")
+      end
+    end
+  end)
+
   -- Headers that are read for each type begin by including their reader, so that they need no run
   -- of their own; two headers are read by files that say what they work on, and raise #error alone.
   it("has headers of kernels that compile alone", function()

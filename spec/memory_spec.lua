@@ -138,6 +138,41 @@ describe("a tensor", function()
     assert.is_true(heed.memory().live < before + 4 * MIB)
   end)
 
+  -- Lua's memory that 50 calls take while the collector stands still.
+  local function taken_by(f)
+    f()
+    local before = collectgarbage "count"
+    for _ = 1, 50 do f() end
+    return collectgarbage "count" - before
+  end
+
+  it("takes memory of Lua's only where a call gives it", function()
+    local q = heed.ones(1, 1, 2, 4)
+    collectgarbage "stop"
+    local sum = taken_by(function() return q + q end)
+    local attended = taken_by(function() return heed.attention(q, q, q) end)
+    collectgarbage "restart"
+    assert.equal(sum, attended)
+    local y, weights, lse = heed.attention(q, q, q, {weights = true, lse = true})
+    assert.same({2, 2, 4, 4}, {weights:size(3), weights:size(4), y:size(4), (q + 1):size(4)})
+    assert.same({{{0.5, 0.5}, {0.5, 0.5}}}, weights:totable()[1])
+    assert.is_nil((select(3, heed.attention(q, q, q, {weights = true}))))
+    assert.same({1, 1, 2}, {lse:size(1), lse:size(2), lse:size(3)})
+  end)
+
+  it("is no other userdata that 'debug' puts in its place", function()
+    local q = heed.ones(1, 1, 2, 4)
+    if not debug or not debug.setuservalue then return pending "debug is hidden" end
+    local _, binding = debug.getupvalue(heed.add, 1)
+    for _, other in ipairs {q, {}, io.stdout, binding} do
+      heed.attention(q, q, q)
+      for n = 1, 3 do debug.setuservalue(binding, other, n) end
+      assert.same({2, 2, 2, 2}, (q + q):totable()[1][1][1])
+      assert.same({1, 1, 1, 1}, heed.attention(q, q, q):totable()[1][1][1])
+    end
+    assert.same({1, 1, 1, 1}, q:totable()[1][1][1])
+  end)
+
   it("shares its memory with its views until the last goes", function()
     local x = heed.arange(6)
     local row = x:reshape(2, 3)[2]

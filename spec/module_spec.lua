@@ -245,7 +245,7 @@ end)
 
 
 describe("names of PyTorch", function()
-  local torch_names = require "heed.internal.torch_names"
+  local torch_words = require "heed.internal.torch_words"
 
   it("say what to write", function()
     local function read(t, name) return message(function() return t[name] end) end
@@ -269,7 +269,7 @@ describe("names of PyTorch", function()
     local places = {heed = heed, nn = nn, optim = heed.optim, cuda = heed.cuda, data = heed.data,
                     module = nn.Linear(1, 1), tensor = heed.zeros(1),
                     optimizer = heed.optim.SGD{nn.Parameter(heed.zeros(1))}}
-    for place, entries in pairs(torch_names) do
+    for place, entries in pairs(torch_words) do
       for name, written in pairs(entries) do
         local good, value = pcall(function() return places[place][name] end)
         assert.is_true(not good or value == nil, place .. "." .. name)

@@ -7,7 +7,7 @@
 -- alone reaches kernels as its T + S - 1 values for each head, and never as a T x S matrix. A bias
 -- is a module: a layer that holds it in a field trains, moves and saves its parameters.
 
-local attention = require "heed.internal.attention"
+local attention_values = require "heed.internal.attention_values"
 local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
@@ -32,7 +32,7 @@ Bias.is_bias = true
 ---Whether a value is a bias.
 ---@param value any
 ---@return boolean
-function bias.is(value) return attention.is_bias(value) end
+function bias.is(value) return attention_values.is_bias(value) end
 
 local is_bias = bias.is
 

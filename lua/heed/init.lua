@@ -16,6 +16,7 @@ core.home()                          -- errors are raised at the first line outs
 local heed = require "heed.internal.surface"
 local options = require "heed.internal.options"
 local shown = require "heed.internal.shown"
+local torch_names = require "heed.internal.torch_names"
 
 heed._VERSION = "heed 0.1"
 
@@ -46,8 +47,7 @@ setmetatable(heed, {
   __index = function(_, name)
     local file = parts[name] or functions[name]
     if not file then
-      local elsewhere = require("heed.internal.torch_names").heed
-      return options.refuse_name("heed", name, all_names(), elsewhere)
+      return options.refuse_name("heed", name, all_names(), torch_names.heed)
     end
     local part = require("heed." .. file)
     if functions[name] then part = part[name] end

@@ -328,7 +328,7 @@ static bool is_boolean (const reading *r, const heed_tensor *y) {
 }
 
 
-/* The results' userdata stand from 'base' on; results that are NULL become nil. */
+/* The results' userdata stand from 'base' on; a result that is NULL becomes nil, or nothing. */
 static int give_results (const reading *r, int base, int n, cell *const *cells) {
   lua_State *L = r->L;
   if (r->requires_grad) {
@@ -343,14 +343,12 @@ static int give_results (const reading *r, int base, int n, cell *const *cells) 
     return 1;
   }
   if (n == 1 && lua_gettop(L) == base) return 1;
-  while (n > 1 && cells[n - 1]->t == NULL) n--;
-  for (int i = 0; i < n; i++) {
-    if (cells[i]->t != NULL) continue;
-    lua_pushnil(L);
-    lua_replace(L, base + i);
-  }
-  lua_settop(L, base + n - 1);
-  return n;
+  int last = 0;
+  for (int i = 0; i < n; i++)
+    if (cells[i]->t != NULL) last = i;
+    else put_aside(L, r->b, base + i);
+  lua_settop(L, base + last);
+  return last + 1;
 }
 
 

@@ -121,7 +121,7 @@ static void open_context (lua_State *L, binding *b) {
 
 
 static void push_new_binding (lua_State *L) {
-  binding *b = lua_newuserdatauv(L, sizeof *b, 0);
+  binding *b = lua_newuserdatauv(L, sizeof *b, SPARES);
   memset(b, 0, sizeof *b);
   b->precision = 4;
   b->width = 80;

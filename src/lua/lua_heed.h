@@ -72,10 +72,13 @@ typedef struct frame {
 
 typedef struct hook hook;          /* lua_grad.c */
 
+#define SPARES (HEED_RESULTS - 1)  /* as many as one call can leave empty */
+
 struct binding {
   heed_context *cx;
   lua_State *main, *L;             /* L: of the call that runs, kept alive in the registry */
   cell *newest, *unused, *late;    /* late: released by finalisers, dropped when they are done */
+  int spares;                      /* user values of the binding: empty userdata of tensors */
   int64_t clock;                   /* ages, and numbers of scopes */
   frame *frames;
   hook *hooks;
@@ -125,6 +128,9 @@ typedef struct element {
 void enter_anew (lua_State *L, binding *b);
 cell *push_cell_of (lua_State *L, binding *b);           /* an empty one, in its userdata */
 static inline cell *push_cell (lua_State *L) { return push_cell_of(L, binding_of(L)); }
+void put_aside (lua_State *L, binding *b, int i);        /* nil for the empty userdata at i, which
+                                                   nothing else reaches: 'push_cell' gives them
+                                                   again, as making and collecting cost more */
 int fill (lua_State *L, cell *s, heed_tensor *t);        /* s := t, which it owns; or raises, as
                                                    'done' does; 1 */
 void empty_cell (cell *s);                               /* drops its tensor */

@@ -7,7 +7,7 @@
 #include "lua_heed.h"
 
 #define BATCH ((size_t)1 << 17)        /* bytes that steps pay for between two reports */
-#define HANDLES 256                    /* of a tensor beside its data, roughly: handle, node … */
+#define HANDLES 320                    /* of a tensor beside its data, roughly: handle, node … */
 #define DATA_PART 4                    /* steps pay for handles, and for a part of the data: Lua
                                           would run a cycle for as many bytes as its own heap has,
                                           a few large tensors */

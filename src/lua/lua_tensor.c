@@ -115,16 +115,48 @@ void enter_anew (lua_State *L, binding *b) {
 ** ===================================================================
 */
 
+/* Pushes userdata that were put aside; NULL: there are none, and nothing is pushed. */
+static box *push_spare (lua_State *L, binding *b) {
+  if (b->spares == 0) return NULL;
+  lua_getiuservalue(L, lua_upvalueindex(1), b->spares);
+  lua_pushnil(L);
+  lua_setiuservalue(L, lua_upvalueindex(1), b->spares--);
+  box *x = box_at(L, b, -1);
+  if (x != NULL && x->at == NULL) return x;
+  lua_pop(L, 1);                   /* 'debug' has put something else there */
+  return NULL;
+}
+
+
 cell *push_cell_of (lua_State *L, binding *b) {
-  box *x = lua_newuserdatauv(L, sizeof *x, 1);
-  x->self = NULL;
+  box *x = push_spare(L, b);
+  bool made = x == NULL;
+  if (made) x = lua_newuserdatauv(L, sizeof *x, 1);
+  if (made) x->self = NULL;
   cell *s = x->at = new_cell(b, L);
   if (s == NULL) luaL_error(L, "not enough memory");
+  if (!made) return s;
   x->self = x;
   x->owner = b;
   lua_pushvalue(L, lua_upvalueindex(2));
   lua_setmetatable(L, -2);
   return s;
+}
+
+
+void put_aside (lua_State *L, binding *b, int i) {
+  box *x = box_at(L, b, i);
+  if (b->spares < SPARES) {
+    unlink_cell(b, x->at);
+    put_on(&b->unused, x->at);
+    x->at = NULL;
+    lua_pushnil(L);
+    lua_setiuservalue(L, i, 1);
+    lua_pushvalue(L, i);
+    lua_setiuservalue(L, lua_upvalueindex(1), ++b->spares);
+  }
+  lua_pushnil(L);
+  lua_replace(L, i);
 }
 
 

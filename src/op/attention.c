@@ -59,16 +59,23 @@ static int64_t within (int64_t x, int64_t least, int64_t most) {
 }
 
 
+/* The size of an axis of (B, H, T, D), from 0 on, as attention_layout has it. */
+static int64_t size_of (const attending *o, const heed_tensor *t, int axis) {
+  int missing = 4 - o->rank;
+  if (axis >= 2 || missing == 0) return t->at.size[axis - missing];
+  return axis == 0 && missing == 1 ? t->at.size[0] : 1;
+}
+
+
 static void read_sizes (attending *o) {
   o->rank = o->query->at.rank;
-  layout q = attention_layout(o, &o->query->at), k = attention_layout(o, &o->key->at);
-  o->B = q.size[0];
-  o->H = q.size[1];
-  o->T = q.size[2];
-  o->D = q.size[3];
-  o->Hk = k.size[1];
-  o->S = k.size[2];
-  o->Dv = attention_layout(o, &o->value->at).size[3];
+  o->B = size_of(o, o->query, 0);
+  o->H = size_of(o, o->query, 1);
+  o->T = size_of(o, o->query, 2);
+  o->D = size_of(o, o->query, 3);
+  o->Hk = size_of(o, o->key, 1);
+  o->S = size_of(o, o->key, 2);
+  o->Dv = size_of(o, o->value, 3);
 }
 
 
@@ -94,13 +101,16 @@ static bool refuse_shapes (const attending *o, const char *why) {
 
 
 static bool check_sizes (const attending *o) {
-  layout k = attention_layout(o, &o->key->at), v = attention_layout(o, &o->value->at);
-  if (k.size[0] != o->B || v.size[0] != o->B) return refuse_shapes(o, "batches differ");
-  if (v.size[1] != o->Hk) return refuse_shapes(o, "keys and values have not as many heads");
+  if (size_of(o, o->key, 0) != o->B || size_of(o, o->value, 0) != o->B)
+    return refuse_shapes(o, "batches differ");
+  if (size_of(o, o->value, 1) != o->Hk)
+    return refuse_shapes(o, "keys and values have not as many heads");
   if (o->H != o->Hk && (o->Hk == 0 || o->H % o->Hk != 0))
     return refuse_shapes(o, "the heads of queries are no multiple of those of keys");
-  if (v.size[2] != o->S) return refuse_shapes(o, "there are not as many keys as values");
-  if (k.size[3] != o->D) return refuse_shapes(o, "queries and keys are not of one size");
+  if (size_of(o, o->value, 2) != o->S)
+    return refuse_shapes(o, "there are not as many keys as values");
+  if (size_of(o, o->key, 3) != o->D)
+    return refuse_shapes(o, "queries and keys are not of one size");
   layout y = attention_shape(o, o->S), dense;
   return layout_dense(&dense, y.rank, y.size) || refuse_shapes(o, "too many weights");
 }
@@ -214,19 +224,22 @@ static bool read_call (call *c, attending *o) {
 ** ===================================================================
 */
 
-/* With all axes; view_none for NULL. */
-static view full_view (const attending *o, const heed_tensor *t) {
-  if (t == NULL) return view_none();
-  layout at = attention_layout(o, &t->at);
-  return view_with(t, &at);
+/* With all axes; none for NULL. */
+static void set_full (view *v, const attending *o, const heed_tensor *t) {
+  if (t == NULL) view_clear(v);
+  else if (o->rank == 4) view_set(v, t, &t->at);
+  else {
+    layout at = attention_layout(o, &t->at);
+    view_set(v, t, &at);
+  }
 }
 
 
 static bool set_work (work *w, const attending *o, work_kind kind) {
   work_attention(w, kind, o->scale, o->softcap, o->dropout);
-  w->in[ATTENTION_Q] = full_view(o, o->query);
-  w->in[ATTENTION_K] = full_view(o, o->key);
-  w->in[ATTENTION_V] = full_view(o, o->value);
+  set_full(&w->in[ATTENTION_Q], o, o->query);
+  set_full(&w->in[ATTENTION_K], o, o->key);
+  set_full(&w->in[ATTENTION_V], o, o->value);
   w->in[ATTENTION_BIAS] = w->in[ATTENTION_RELATIVE] = view_none();
   if (o->bias != NULL) {
     layout at = attention_square(o, o->bias);
@@ -285,9 +298,9 @@ static bool fused (const attending *o, bool weights, heed_tensor *ys[OP_OUTS]) {
   heed_tensor *all = ys[OUT(attention, weights)] = weights ? op_new(o->cx, type, &square) : NULL;
   if (y == NULL || lse == NULL || (weights && all == NULL)) return false;
   if (!set_work(&w, o, WORK_ATTENTION)) return false;
-  w.out[ATTENTION_Y] = full_view(o, y);
-  w.out[ATTENTION_Y_LSE] = full_view(o, lse);
-  w.out[ATTENTION_WEIGHTS] = full_view(o, all);
+  set_full(&w.out[ATTENTION_Y], o, y);
+  set_full(&w.out[ATTENTION_Y_LSE], o, lse);
+  set_full(&w.out[ATTENTION_WEIGHTS], o, all);
   return op_run_for(o->cx, o->op, &w);
 }
 
@@ -372,11 +385,11 @@ static bool fused_back (backward *b, const attending *o, heed_tensor *ds[ATTENTI
   if (y == NULL || lse == NULL) return false;
   if (g == NULL && (g = op_zeros(b->cx, y->type, &y->at)) == NULL) return false;
   if (!set_work(&w, o, WORK_ATTENTION_BACK)) return false;
-  w.in[ATTENTION_GRADIENT] = full_view(o, g);
-  w.in[ATTENTION_OUTPUT] = full_view(o, y);
-  w.in[ATTENTION_LSE] = full_view(o, lse);
-  w.in[ATTENTION_GRADIENT_LSE] = full_view(o, b->gs[OUT(attention, lse)]);
-  for (int i = 0; i < ATTENTION_DRELATIVE; i++) w.out[i] = full_view(o, ds[i]);
+  set_full(&w.in[ATTENTION_GRADIENT], o, g);
+  set_full(&w.in[ATTENTION_OUTPUT], o, y);
+  set_full(&w.in[ATTENTION_LSE], o, lse);
+  set_full(&w.in[ATTENTION_GRADIENT_LSE], o, b->gs[OUT(attention, lse)]);
+  for (int i = 0; i < ATTENTION_DRELATIVE; i++) set_full(&w.out[i], o, ds[i]);
   w.out[ATTENTION_DRELATIVE] = ds[ATTENTION_DRELATIVE] != NULL ? view_of(ds[ATTENTION_DRELATIVE])
                                                                : view_none();
   return op_run_for(b->cx, b->op, &w);

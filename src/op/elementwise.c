@@ -156,15 +156,19 @@ static int64_t period_of (const layout *at, const layout *to) {
 
 /*
 ** Dense operands of the type that is computed in, which repeat themselves in the shape of the
-** largest of them, or numbers that join that type: the operand which the result is like. NULL:
-** they are not so, as the promotion above and broadcasting are for.
+** largest of them, or numbers that join that type: the operand which the result is like; their
+** numbers of elements. NULL: they are not so, as the promotion above and broadcasting are for.
 */
-static const heed_tensor *model_of (op_domain domain, int n, heed_tensor *const *ts) {
+static const heed_tensor *model_of (op_domain domain, int n, heed_tensor *const *ts,
+                                    int64_t *numel) {
   const heed_tensor *model = NULL;
+  int64_t most = -1;
   if (domain == PICK) return NULL;
   for (int i = 0; i < n; i++) {
-    if (ts[i]->number) continue;
-    if (model == NULL || layout_numel(&ts[i]->at) > layout_numel(&model->at)) model = ts[i];
+    numel[i] = layout_numel(&ts[i]->at);
+    if (ts[i]->number || numel[i] <= most) continue;
+    model = ts[i];
+    most = numel[i];
   }
   if (model == NULL || scalar_computing(model->type) != model->type) return NULL;
   if (domain == FLT && !scalar_is_float(model->type)) return NULL;
@@ -180,7 +184,7 @@ static const heed_tensor *model_of (op_domain domain, int n, heed_tensor *const 
 
 /* The short way: operands that are alike. False: it must be done as any other. */
 static bool run_alike (call *c, heed_op op, heed_type type, heed_tensor *y,
-                       heed_tensor *const *ts) {
+                       heed_tensor *const *ts, const int64_t *numel) {
   const op_row *row = &op_rows[c->op];
   dense_map w;
   w.op = op;
@@ -191,7 +195,7 @@ static bool run_alike (call *c, heed_op op, heed_type type, heed_tensor *y,
   w.y = tensor_data(y);
   for (int i = 0; i < w.nin; i++) {
     w.x[i] = ts[i]->number ? NULL : tensor_data(ts[i]);
-    w.period[i] = layout_numel(&ts[i]->at);
+    w.period[i] = numel[i];
     if (ts[i]->number) w.value[i] = ts[i]->value;
   }
   set_numbers(w.number, c->args, row->inputs, row->signature.parameters);
@@ -236,10 +240,11 @@ bool do_map (call *c) {
   const op_row *row = &op_rows[c->op];
   int n = row->inputs;
   heed_tensor *ts[DENSE_INS] = {NULL};
+  int64_t numel[DENSE_INS];
   heed_type type;
   layout joined;
   for (int i = 0; i < n; i++) ts[i] = c->args[i].tensor;
-  const heed_tensor *model = model_of(row->domain, n, ts);
+  const heed_tensor *model = model_of(row->domain, n, ts, numel);
   const layout *shape = model != NULL ? &model->at : &joined;
   if (model != NULL) type = model->type;
   else if (!joined_type(c, row->domain, n, ts, &type) || !joined_shape(c, n, ts, &joined))
@@ -254,7 +259,7 @@ bool do_map (call *c) {
   if (y == NULL) return false;
   heed_op op = computing_row(c, type, ts);
   bool short_way = model != NULL && y->type == to && layout_is_dense(&y->at);
-  if (short_way && run_alike(c, op, type, y, ts)) return give_out(c, y);
+  if (short_way && run_alike(c, op, type, y, ts, numel)) return give_out(c, y);
   return run_any(c, op, type, shape, y, ts) && give_out(c, y);
 }
 

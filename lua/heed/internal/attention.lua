@@ -1,42 +1,20 @@
--- heed.attention with masks and biases that are values, and with a sink. They become rules and
--- tensors here, which C takes; a call without any of them goes straight to C.
+-- heed.attention: a call without masks, biases and sinks goes straight to C. Those are turned into
+-- rules and tensors by heed.internal.attention_values, which the first of them loads.
 
 local core = require "heed.core"
-local field = require "heed.internal.field"
 local heed = require "heed.internal.surface"
 local method = require "heed.internal.method"
-local options = require "heed.internal.options"
-local rule = require "heed.internal.rule"
 local torch_names = require "heed.internal.torch_names"
 
 local called, has_values = core.called, core.has_values
-local fail, is_tensor = heed.fail, heed.is_tensor
 
 local attention = {}
 
 
--- B, H, T and S; nil where C will refuse the queries or the keys.
-local function sizes_of(q, k)
-  local rank = is_tensor(q) and q:dim()
-  if not rank or rank < 2 or rank > 4 or not is_tensor(k) or k:dim() ~= rank then return nil end
-  return rank > 2 and q:size(1) or 1, rank > 3 and q:size(2) or 1, q:size(-2), k:size(-2), rank
-end
-
-
----Whether a value is a bias: a module with the methods of heed.bias.
----@param value any
----@return boolean
-function attention.is_bias(value)
-  local class = type(value) == "table" and getmetatable(value)
-  return type(class) == "table" and class.__is_module == true and class.is_bias == true
-end
-
-local is_mask, is_bias = rule.is, attention.is_bias
-
 -- The words to write for options of PyTorch's. Layers have an option for padding, which this lacks.
-local elsewhere = {key_padding_mask = "mask = m of shape (B, 1, 1, S), true where keys are; or "
-                                      .. "lengths = n"}
-for name, words in pairs(torch_names.attention) do elsewhere[name] = elsewhere[name] or words end
+local elsewhere = setmetatable({
+  key_padding_mask = "mask = m of shape (B, 1, 1, S), true where keys are; or lengths = n",
+}, {__index = torch_names.attention})
 
 core.tell_options("attention", {
   "mask", "bias", "lengths", "causal", "offset", "scale", "softcap", "sink", "dropout", "weights",
@@ -44,105 +22,11 @@ core.tell_options("attention", {
 }, elsewhere)
 
 
--- Sets rule and operands in place of a mask.
-local function set_mask(o, q, B, H, T, S, rank)
-  local m = o.mask
-  if type(m) ~= "table" and type(m) ~= "string" and type(m) ~= "function" then return end
-  if not is_mask(m) then
-    fail("attention: argument 'mask': a mask of heed.mask or a bool tensor expected, got %s%s",
-         options.typed(m), is_bias(m) and "; what is added to the scores is called 'bias'"
-         or m == "causal" and "; write causal = true, or mask = heed.mask.causal()"
-         or type(m) == "function" and "; a call makes one: heed.mask.causal()" or "")
-  end
-  o.rule, o.operands = rule.resolve(m, B, H, T, S, rank, q.device)
-  o.mask = nil
-end
+local values
 
-
--- A bias that a function gives where the sizes are known.
-local Computed = {}
-
----Wraps a function that gives a bias, as the option `bias` takes it from layers.
----@param f fun(T: integer, S: integer, q: heed.Tensor): any
----@return table
-function attention.computed(f)
-  return setmetatable({f = f}, Computed)
-end
-
-
--- Sets tensors in place of a bias: what broadcasts against the scores, and `relative`
--- (H, T + S - 1), what depends on the distance.
-local function set_bias(o, q, H, T, S)
-  local b = o.bias
-  if type(b) ~= "table" and type(b) ~= "function" then return end
-  if rawequal(getmetatable(b), Computed) then
-    o.bias = T > 0 and S > 0 and b.f(T, S, q) or nil
-    return set_bias(o, q, H, T, S)
-  end
-  if not is_bias(b) then
-    fail("attention: argument 'bias': a bias of heed.bias or a float tensor expected, got %s%s",
-         options.typed(b), is_mask(b) and "; who may attend is called 'mask'"
-         or type(b) == "function" and "; a call makes one: heed.bias.alibi(heads)" or "")
-  end
-  if b.heads and b.heads ~= H and b.heads ~= 1 then
-    fail("attention: argument 'bias': %s is for %d heads, got queries of shape %s", b.__name,
-         field.count(b, "heads"), tostring(q.shape))
-  end
-  o.bias, o.relative = nil, nil
-  if T > 0 and S > 0 then o.bias, o.relative = b:matrix(), b:distances(T, S, q) end
-end
-
-
-local function check_sink(sink, q, H)
-  if not is_tensor(sink) or not sink.dtype:find("float") or sink:numel() ~= H
-     or sink:dim() > 1 then
-    fail("attention: argument 'sink': a float tensor of shape (%d), a number for each head, "
-         .. "expected, got %s", H, options.kind(sink))
-  end
-  return sink:reshape(q:dim() == 4 and {H, 1} or {1})
-end
-
-
--- One more logit in the denominator of each head's softmax (G. Xiao et al. 2023, "Efficient
--- streaming language models with attention sinks"; learned as in OpenAI's gpt-oss): all weights
--- times sigmoid(lse - sink). A row that may attend to nothing has lse -inf, and stays 0.
-local function with_sink(attend, q, k, v, o, sink)
-  local wanted = o.lse
-  o.lse = true
-  local y, weights, lse = attend(q, k, v, o)
-  sink = sink:to(lse.dtype)
-  local nothing = lse:eq(-math.huge)
-  local filled = lse:masked_fill(nothing, 0)
-  local more = filled - sink
-  local share = more:sigmoid():unsqueeze(-1)
-  y = (y * share):to(y.dtype)
-  if weights then weights = (weights * share):to(weights.dtype) end
-  if not wanted then return y, weights end
-  return y, weights, heed.where(nothing, sink, filled - more:logsigmoid())
-end
-
-
--- Changes o.
-local function with_values(attend, q, k, v, o)
-  local B, H, T, S, rank = sizes_of(q, k)
-  if not B then return attend(q, k, v) end     -- C refuses them
-  set_mask(o, q, B, H, T, S, rank)
-  set_bias(o, q, H, T, S)
-  local sink = o.sink
-  if sink == nil then return attend(q, k, v, o) end
-  o.sink = nil
-  return with_sink(attend, q, k, v, o, check_sink(sink, q, H))
-end
-
-
-local function with_given(attend, q, k, v, given, ...)
-  options.no_more("attention", 4, ...)
-  if is_mask(given) or is_bias(given) then
-    fail("attention: a mask or a bias stands in a table, as in {mask = m}")
-  end
-  local o = {}
-  for name, value in next, given do o[name] = value end
-  return with_values(attend, q, k, v, o)
+local function load_values()
+  values = values or require "heed.internal.attention_values"
+  return values
 end
 
 
@@ -159,7 +43,7 @@ local attend_in_c = heed.attention
 function attention.run(q, k, v, o)
   local valued = o.mask ~= nil or o.bias ~= nil or o.sink ~= nil
   if valued and has_values(o) then
-    return called("attention", with_values, attend_in_c, q, k, v, o)
+    return called("attention", load_values().attend, attend_in_c, q, k, v, o)
   end
   return attend_in_c(q, k, v, o)
 end
@@ -168,7 +52,7 @@ end
 method.around("attention", function(attend)
   return function(q, k, v, given, ...)
     if given ~= nil and has_values(given) then
-      return called("attention", with_given, attend, q, k, v, given, ...)
+      return called("attention", load_values().attend_given, attend, q, k, v, given, ...)
     end
     return attend(q, k, v, given, ...)
   end

@@ -3,6 +3,7 @@
 local core = require "heed.core"
 local heed = require "heed.internal.surface"
 local options = require "heed.internal.options"
+local torch_names = require "heed.internal.torch_names"
 
 local methods = core.methods
 
@@ -16,10 +17,6 @@ local function all_names()
 end
 
 
--- Loaded when first needed.
-local function torch_names(place) return require("heed.internal.torch_names")[place] end
-
-
 -- Called for what is no method and no field (src/lua/lua_tensor.c); other programs look for names
 -- that begin with _.
 setmetatable(methods, {
@@ -29,12 +26,12 @@ setmetatable(methods, {
       heed.fail("index: %s is no index; write {} for all and {2, -1} from 2 to the last, as in "
                 .. "x[{ {}, {2, -1} }]", options.kind(name))
     end
-    return options.refuse_name("tensor", name, all_names(), torch_names("tensor"))
+    return options.refuse_name("tensor", name, all_names(), torch_names.tensor)
   end,
 })
 
 setmetatable(heed.cuda, {
   __index = function(_, name)
-    return options.refuse_name("heed.cuda", name, heed.cuda, torch_names("cuda"))
+    return options.refuse_name("heed.cuda", name, heed.cuda, torch_names.cuda)
   end,
 })

@@ -2,7 +2,7 @@
 
 local classes = require "heed.internal.classes"
 local synonyms = require "heed.internal.synonyms"
-local torch_names = require "heed.internal.torch_names"
+local torch_words = require "heed.internal.torch_words"
 
 local search = {}
 
@@ -152,7 +152,7 @@ end
 ---@return string[] advice
 function search.torch(name)
   local short, list, seen = not name:find ":" and name:match("[%w_]+$"), {}, {}
-  for _, names in pairs(torch_names) do
+  for _, names in pairs(torch_words) do
     local advice = short and names[short]
     if advice and not seen[advice] then
       list[#list + 1], seen[advice] = advice, true
@@ -178,7 +178,7 @@ function search.candidates(entries, known)
     for _, option in ipairs(options_of(known, entry)) do add(option.name) end
   end
   for phrase in pairs(synonyms) do add(phrase) end
-  for _, names in pairs(torch_names) do
+  for _, names in pairs(torch_words) do
     for name in pairs(names) do add(name) end
   end
   table.sort(list)

@@ -4,7 +4,7 @@
 -- queries come from x, keys and values from the context, which is x itself unless given.
 
 local Cache = require "heed.nn.cache"
-local attention = require "heed.internal.attention"
+local attention_values = require "heed.internal.attention_values"
 local field = require "heed.internal.field"
 local heed = require "heed"
 local masks = require "heed.mask"
@@ -33,7 +33,7 @@ local torch_names = require "heed.internal.torch_names"
 local attending = {}
 
 local any = options.any
-local is_bias = attention.is_bias
+local is_bias = attention_values.is_bias
 local dim, is_tensor, size = heed.dim, heed.is_tensor, heed.size
 local weights_callback = Module.weights_callback
 
@@ -322,7 +322,7 @@ end
 
 -- The bias that a module or a function in field position_bias gives, and a bias besides.
 local function computed_bias(who, f, other)
-  return attention.computed(function(T, S, q)
+  return attention_values.computed(function(T, S, q)
     local own = f(T, S, q)
     if not is_bias(own) and not (is_tensor(own) and own.dtype:find("float")) then
       heed.fail("%s: a value of heed.bias or a float tensor expected from field 'position_bias', "

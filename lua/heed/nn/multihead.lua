@@ -3,6 +3,7 @@
 
 local attending = require "heed.nn.attending"
 local attention = require "heed.internal.attention"
+local attention_values = require "heed.internal.attention_values"
 local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
@@ -13,7 +14,6 @@ local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local part = require "heed.nn.part"
-local rope = require "heed.attention.rope"
 local rule = require "heed.internal.rule"
 local torch_names = require "heed.internal.torch_names"
 
@@ -137,6 +137,9 @@ local function read_sizes(dim, heads, o)
 end
 
 
+-- Loaded by the first layer that has them.
+local function rope() return require "heed.attention.rope" end
+
 -- The options of rope, false without it; refused at once, if rope will refuse them.
 local function read_rope(given, head_dim)
   if given == nil or given == false then return false end
@@ -150,7 +153,7 @@ local function read_rope(given, head_dim)
     end
     o[name] = value
   end
-  core.called(SELF, rope.rope, heed.empty(0, head_dim, {device = "cpu"}), o)
+  core.called(SELF, rope().rope, heed.empty(0, head_dim, {device = "cpu"}), o)
   return o
 end
 
@@ -171,11 +174,11 @@ end
 
 -- A function, called where attention knows its sizes, or a value of heed.bias.
 local function read_bias(given)
-  if options.is_callable(given) and not attention.is_bias(given) then
+  if options.is_callable(given) and not attention_values.is_bias(given) then
     part.refuse_class(SELF, "option position_bias", given)
     return given
   end
-  return read_value("position_bias", given, attention.is_bias,
+  return read_value("position_bias", given, attention_values.is_bias,
                     "a value of heed.bias, a function or a module")
 end
 
@@ -416,7 +419,8 @@ end
 
 -- Refuses a step whose angles are others than those that the cache's keys were turned by.
 local function check_turned(self, call, at)
-  if not call.grows or not rope.depends_on_length(self.rope) or size_of(call.x, 2) == 0 then
+  if not (call.grows and self.rope and rope().depends_on_length(self.rope))
+     or size_of(call.x, 2) == 0 then
     return
   end
   local before, now = lengths_at(call, at)
@@ -434,7 +438,7 @@ end
 function MultiHeadAttention:turns_alike(before, now)
   if not self.rope then return true end
   local D, o = field.count(self, "head_dim"), field.table(self, "rope", "a table of options")
-  return rope.reach(D, o, before) == rope.reach(D, o, now)
+  return rope().reach(D, o, before) == rope().reach(D, o, now)
 end
 
 
@@ -450,7 +454,8 @@ local function place(self, call, q, k)
   if self.position then return through_position(self, q, k, at_q) end
   field.table(self, "rope", "a table of options")
   if call.cache then check_turned(self, call, at_q) end
-  return rope.rope_at(q, self.rope, at_q), call.stored and k or rope.rope_at(k, self.rope, at_k)
+  local turn = rope().rope_at
+  return turn(q, self.rope, at_q), call.stored and k or turn(k, self.rope, at_k)
 end
 
 

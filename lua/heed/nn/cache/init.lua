@@ -37,7 +37,6 @@ local fixed = require "heed.nn.cache.fixed"
 local growing = require "heed.nn.cache.growing"
 local heed = require "heed"
 local options = require "heed.internal.options"
-local saved = require "heed.nn.cache.saved"
 local steps = require "heed.nn.cache.steps"
 
 local fail = heed.fail
@@ -335,7 +334,7 @@ end
 function Cache:state(model)
   local store = store_of(self)
   steps.is_started(self, store)
-  return saved.state(self, model, store)
+  return require("heed.nn.cache.saved").state(self, model, store)
 end
 
 
@@ -351,7 +350,7 @@ function Cache:load_state(state, model)
     fail("load_state: an empty cache expected, as nn.Cache() makes, got one of %d tokens",
          self:length())
   end
-  saved.load(self, state, model, store)
+  require("heed.nn.cache.saved").load(self, state, model, store)
   return self
 end
 
