@@ -174,6 +174,76 @@ describe("nn.lora", function()
                    message_of(theirs.merge, theirs:clone()))
   end)
 
+  it("are taken out of their model, whose weights are the same parameters as before", function()
+    local model, plain = new(), new()
+    local weight, bias = model.layers[1].attend.query.weight, model.layers[2].mlp.up.bias
+    local adapters = disturbed(nn.lora(model, {rank = 2, targets = ALL}))
+    model:eval()
+    local before = heed.rng_state()
+    assert.equal(model, adapters:unload(model))
+    assert.is_true(heed.rng_state():equal(before))
+    assert.equal(weight, model.layers[1].attend.query.weight)
+    assert.equal(bias, model.layers[2].mlp.up.bias)
+    assert.is_false(weight.requires_grad or model.layers[2].mlp.up.training)
+    assert.is_nil((tostring(model):find "Lora"))
+    assert.same(bytes(plain:state()), bytes(model:state()))
+    assert.matches("adapters that were unloaded; write nn.lora%(model%)",
+                   message_of(adapters.merge, adapters))
+    assert.matches("unloaded", message_of(adapters.unload, adapters, model))
+    weight:requires_grad_()
+    model(x):sum():backward()
+    assert.equal("table", type(weight.grad.shape))
+    assert.equal(12, #nn.lora(model, {rank = 2, targets = ALL}):parameters() // 2)
+  end)
+
+  it("that are merged are taken out with what they learnt in the weights", function()
+    local model = new()
+    local adapters = disturbed(nn.lora(model, {rank = 2, targets = ALL})):merge()
+    local y = model(x)
+    adapters["layers.1.mlp.up"].scale = 5      -- as a merged layer, not as it was when merged
+    local moved = model(x)
+    assert.is_false((moved:equal(y)))
+    adapters:unload(model)
+    assert.is_true((model(x):equal(moved)))
+    assert.equal("Linear", model.layers[1].mlp.up.__name)
+    local other = new()
+    other:load_state(model:state())
+    assert.is_true((other(x):equal(moved)))
+    local blocks = nn.Sequential{nn.Linear(32, 4)}
+    blocks:quantize "q8_0"
+    adapters = disturbed(nn.lora(blocks, {rank = 2, targets = {"1"}})):merge()
+    local wide = heed.randn(3, 32)
+    y = blocks(wide)
+    assert.is_true((adapters:unload(blocks)(wide):equal(y)))
+    assert.equal("float32", blocks[1].weight.dtype)
+  end)
+
+  it("are taken out of no other model, and of none whose layer has hooks", function()
+    local model = new()
+    local adapters = disturbed(nn.lora(model, {rank = 2}))
+    local y = model(x)
+    for _, other in ipairs {new(), model:clone(), model.layers[1]} do
+      assert.matches("nn.lora: unload: the model that has the adapters expected",
+                     message_of(adapters.unload, adapters, other))
+    end
+    for _, other in ipairs {1, {}, "model"} do
+      assert.matches("nn.lora: unload: the model with the adapters expected, got ",
+                     message_of(adapters.unload, adapters, other))
+    end
+    local hook = model.layers[2].attend.query:register_forward_hook(function() end)
+    assert.matches("the layer at layers.2.attend.query has hooks",
+                   message_of(adapters.unload, adapters, model))
+    assert.is_true((model(x):equal(y)))
+    assert.equal("LoraLinear", model.layers[1].attend.query.__name)
+    hook:remove()
+    adapters:unload(model)
+    local shared = nn.Linear(8, 8)
+    local twice = nn.Sequential{shared, nn.ReLU(), shared}
+    nn.lora(twice, {targets = {"1", "3"}}):unload(twice)
+    assert.equal(twice[1], twice[3])
+    assert.equal("Linear", twice[1].__name)
+  end)
+
   it("leaves what shares a weight as it is, and shares where a layer is shared", function()
     local Model = nn.Module:extend("Model")
     function Model:init()

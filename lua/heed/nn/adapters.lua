@@ -124,7 +124,7 @@ end
 ---Adapters of a model's linear layers: what `nn.lora` returns. It is a module whose parameters, and
 ---so its state, are those of the adapters alone.
 ---@class heed.Lora: heed.Module
-local Lora = extend("nn.Lora", {init = 2, merge = 0, unmerge = 0, load_state = 2})
+local Lora = extend("nn.Lora", {init = 2, merge = 0, unmerge = 0, unload = 1, load_state = 2})
 
 -- The layers of each: as fields they would be among the adapters' parameters.
 local layers_of = setmetatable({}, {__mode = "k"})
@@ -153,8 +153,8 @@ end
 
 
 local function list_of(self)
-  return layers_of[self] or heed.fail("%s: what nn.lora returned expected, got a copy; write "
-                                      .. "nn.lora(model)", WHO)
+  return layers_of[self] or heed.fail("%s: what nn.lora returned expected, got a copy, or "
+                                      .. "adapters that were unloaded; write nn.lora(model)", WHO)
 end
 
 
@@ -315,6 +315,53 @@ function adapters.put(model, places, of_place)
   local all = Lora(paths, list)
   parameter.require_grad(model:parameters(), false, changes)
   return all
+end
+
+
+-- The linear layer that a layer with an adapter was made of. One that is merged has the sum as its
+-- weight, a parameter of its own.
+local function without_adapter(layer)
+  local linear = Linear(0, 0)
+  for name in pairs(linear) do linear[name] = layer[name] end
+  if layer.merged then
+    linear.weight = Parameter(adapters.merged(layer):detach():clone())
+    linear.weight:requires_grad_(layer.weight.requires_grad)
+  end
+  return linear:train(layer.training)
+end
+
+
+---Takes the adapters out of the model that they were put into: its linear layers are as before
+---`nn.lora`, with the same parameters, which stay frozen; `parameter:requires_grad_()` trains one
+---again. Layers that are merged keep what the adapters have learnt: their weights are new
+---parameters, the sums. The adapters are of no use then.
+---@param model heed.Module
+---@return heed.Module model
+function Lora:unload(model)
+  local who <const> = WHO .. ": unload"
+  if not Module.is(model) then
+    heed.fail("%s: the model with the adapters expected, got %s", who, options.kind(model))
+  end
+  local plain, changes = {}, {}
+  for _, layer in ipairs(list_of(self)) do plain[layer] = false end
+  for _, place in ipairs(adapters.places(model, function() return true end)) do
+    local layer = place.value
+    if plain[layer] == false then
+      if hooks.any(layer) then
+        heed.fail("%s: the layer at %s has hooks; remove them first", who, place.path)
+      end
+      plain[layer] = without_adapter(layer)
+    end
+    if plain[layer] then fields.add(changes, place.table, place.key, plain[layer]) end
+  end
+  for _, linear in pairs(plain) do
+    if not linear then
+      heed.fail("%s: the model that has the adapters expected, got another", who)
+    end
+  end
+  core.set_fields(changes)
+  layers_of[self] = nil
+  return model
 end
 
 
