@@ -19,7 +19,7 @@
 #define SLACK ((size_t)48 << 20)
 #define NEAR_SLACK ((size_t)8 << 20)
 #define FEW_TENSORS 5
-#define SMALL_HEAP 1024                /* KiB; a full collection takes about 0.1 ms */
+#define SMALL_HEAP 2048                /* KiB; a full collection takes about 0.3 ms */
 
 
 /*
