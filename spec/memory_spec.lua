@@ -42,6 +42,22 @@ describe("the collector", function()
     end)
   end
 
+  -- In a program of its own, since the specs' own objects are more.
+  it("keeps less than two training steps where a program has little but heed.nn", function()
+    local command = ("LUA_PATH='%s' LUA_CPATH='%s' %s -e '%s' 2>&1"):format(
+      package.path, package.cpath, os.getenv "LUA" or "lua5.4", [[
+        local heed = require "heed"
+        local model, x = heed.nn.Encoder(128, 4, 4, {norm = "pre"}), heed.randn(8, 64, 128)
+        for i = 1, 6 do
+          model(x):square():mean():backward()
+          if i == 1 or i == 6 then print(heed.memory().peak // 1024) end
+        end]])
+    local pipe <close> = assert(io.popen(command))
+    local text = pipe:read "a"
+    local first, most = text:match "^(%d+)%D+(%d+)"
+    assert.is_true(most and tonumber(most) < 1.75 * tonumber(first), text)
+  end)
+
   it("counts a small tensor's handle, so that its memory is soon free for the next", function()
     collectgarbage()
     collectgarbage()
