@@ -212,7 +212,7 @@ describe("a limit", function()
 end)
 
 
--- Does a program end well?
+-- Whether a program ends well.
 local function runs(text)
   local path = os.tmpname()
   local file <close> = assert(io.open(path, "w"))
