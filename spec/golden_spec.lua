@@ -204,6 +204,12 @@ describe("bytes, bools and nothing", function()
     assert.equal("uint8 80 220 220 65", shown("ij,jk->ik", bytes, bytes))
     assert.equal("uint8 80 65", shown("ij,ij->i", bytes, bytes))
     assert.equal("int64 90000 11449", shown("ij,jk->j", bytes, bytes))
+    assert.equal("int64 81400 40700", shown("j,kl->j", bytes[1], bytes))
+  end)
+
+  it("are multiplied by einsum along a letter of the first and the last factor", function()
+    local x, y, z = heed.arange(6):view(2, 3), heed.arange(2), heed.arange(3)
+    assert.same({{14, 28}, {32, 64}}, heed.einsum("ij,k,j->ik", x, y, z):totable())
   end)
 
   it("are filled with a value that becomes a bool", function()

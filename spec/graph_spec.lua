@@ -1,4 +1,5 @@
--- The state after a backward pass: a freed graph holds nothing, and an error says that it is freed.
+-- The values that a graph keeps, and its state after a backward pass: a freed graph holds nothing,
+-- and an error says that it is freed.
 
 local heed = require "heed"
 
@@ -20,6 +21,21 @@ end
 local function refused(y)
   assert.error_matches(function() y:sum():backward() end, "backward: the graph was freed.*retain")
 end
+
+
+describe("a recorded call", function()
+  it("keeps what wanted gradients need, and nothing else: that may change", function()
+    local w, x = leaf{2, 3}, heed.tensor{5.0, 7.0}
+    for _, product in ipairs{heed.mul, function(a, b) return heed.mul(b, a) end} do
+      w.grad = nil
+      local h = w * 1
+      local y = product(x, h)
+      h:add_(1)
+      y:sum():backward()
+      assert.same({5, 7}, w.grad:totable())
+    end
+  end)
+end)
 
 
 describe("a graph after backward", function()
@@ -46,6 +62,15 @@ describe("a graph after backward", function()
       local y = chain(100)
       heed.grad(y, x)
       return y
+    end)))
+  end)
+
+  it("leaves no leaf of a gradient that was retained", function()
+    assert.equal(0, (nodes_of(function()
+      local y = x * 2
+      y:retain_grad()
+      y:sum():backward()
+      assert.same({1, 1}, y.grad:totable())
     end)))
   end)
 

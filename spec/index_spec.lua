@@ -283,6 +283,14 @@ describe("an index and gradients", function()
     assert.same({20, 70, 50}, values(w.grad))
   end)
 
+  it("are recorded through an assignment by positions along all of eight axes", function()
+    local w, ends = heed.ones(2, {requires_grad = true}), heed.tensor{1, 2}
+    local y = heed.zeros(2, 2, 2, 2, 2, 2, 2, 2)
+    y[{ends, ends, ends, ends, ends, ends, ends, ends}] = w * 2;
+    (y * heed.arange(y:numel()):view(y.shape)):sum():backward()
+    assert.same({2, 512}, values(w.grad))
+  end)
+
   it("are never cut silently: an element with a graph is no plain number", function()
     local w = heed.tensor({{1.0, 2.0}}, {requires_grad = true})
     assert.error_matches(function() return w[1][2] end, "x:select%(1, 2%)")

@@ -263,14 +263,26 @@ describe("a limit", function()
 end)
 
 
+-- Whether a program ends well.
+local function runs(text)
+  local path = os.tmpname()
+  local file <close> = assert(io.open(path, "w"))
+  file:write(text)
+  file:close()
+  local good = os.execute("lua5.4 " .. path .. " </dev/null") == true
+  os.remove(path)
+  return good
+end
+
+
 describe("finalisers", function()
   it("may use tensors while memory is reclaimed for others", function()
-    local x, runs = heed.ones(4), 0
-    local function use() runs = runs + (x + 1):sum():item() end
+    local x, sum = heed.ones(4), 0
+    local function use() sum = sum + (x + 1):sum():item() end
     for _ = 1, 50 do setmetatable({}, {__gc = use}) end
     for _ = 1, 400 do local _ = heed.zeros(256, 1024) end
     collectgarbage()
-    assert.is_true(runs > 0)
+    assert.is_true(sum > 0)
   end)
 
   it("may bring a tensor back, which is released", function()
@@ -283,9 +295,7 @@ describe("finalisers", function()
   end)
 
   it("run at the end of a state without harm", function()
-    local path = os.tmpname()
-    local file = assert(io.open(path, "w"))
-    file:write [[
+    assert.is_true(runs [[
       local heed
       local function make() return heed.zeros(2) + 1 end
       local early = setmetatable({}, {__gc = function() pcall(make) end})
@@ -302,10 +312,27 @@ describe("finalisers", function()
       file = heed.core.open_file(arg[0])
       batches = heed.tasks.counting{size = 2}
       for _ in batches do break end
-    ]]
-    file:close()
-    assert.is_truthy(os.execute("lua5.4 " .. path))
-    os.remove(path)
+    ]])
+  end)
+
+  it("that run after the library's own are refused, whatever they call", function()
+    assert.is_true(runs [[
+      local core, x
+      local function refused(f, ...)
+        local good, why = pcall(f, ...)
+        return not good and why:find "the state is closing" ~= nil
+      end
+      last = setmetatable({}, {__gc = function()
+        local good = refused(core.public.keep, {}) and refused(core.public.zeros, 2)
+                     and refused(core.operations)
+        for _, functions in ipairs{core, core.public} do
+          for _, f in pairs(functions) do pcall(f) pcall(f, {}) pcall(f, x) pcall(f, {x}) end
+        end
+        os.exit(good)
+      end})
+      x = require("heed").ones(2)
+      core = package.loaded["heed.core"]
+    ]])
   end)
 end)
 

@@ -127,6 +127,13 @@ describe("a transposed tensor", function()
                          "mT: at least 2 dimensions expected, got a tensor of shape %(2%)")
   end)
 
+  it("has the strides of PyTorch's views in another shape, down to one element", function()
+    local y = heed.zeros(4, 6).T
+    assert.same({1, 6}, y:stride())
+    assert.same({3, 1, 6}, y:view(2, 3, 4):stride())
+    assert.same({6}, y[{{1, 1}, {1, 1}}]:view(1):stride())
+  end)
+
   it("is a view with a gradient", function()
     local y = heed.zeros(2, 3)
     y.T[1] = 7

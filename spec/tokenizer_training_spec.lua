@@ -367,6 +367,10 @@ describe("training", function()
     assert.matches("a table expected as option special", said{special = "x"})
     assert.matches("a special token that is no character of words expected, got 'a'",
                    said{special = {"a"}})
+    local many = {"a"}
+    for i = 2, 600 do many[i] = ("<%d>"):format(i) end
+    assert.matches("a special token that is no character of words expected, got 'a'",
+                   said{vocabulary = 1000, special = many})
     assert.matches("a special token that is no character of words expected, got '##b'",
                    said{kind = "wordpiece", text = "ab", special = {"##b"}})
     assert.matches("at most 1 argument expected", message(train, {}, 2))

@@ -105,6 +105,36 @@ static void works_count (heed_context *cx) {
 /* }================================================================== */
 
 
+/*
+** {==================================================================
+** A host that reclaims
+** ===================================================================
+*/
+
+typedef struct asking { int calmly, urgently; } asking;
+
+static void reclaim (void *self, size_t bytes, bool urgent) {
+  asking *n = self;
+  (void)bytes;
+  *(urgent ? &n->urgently : &n->calmly) += 1;
+}
+
+
+/* A host is asked urgently, which may stop it for long, only where memory is short. */
+static void asks_of_host (void) {
+  asking n = {0};
+  const int64_t some = 1 << 20, many = 1 << 25;
+  heed_context *cx = heed_open(&(heed_host){.reclaim = reclaim, .self = &n});
+  heed_memory_limit(cx, 64 * MIB);
+  heed_drop(heed_empty(cx, HEED_FLOAT32, 1, &some));
+  check(n.calmly > 0 && n.urgently == 0, "memory that there is");
+  check(heed_empty(cx, HEED_FLOAT32, 1, &many) == NULL && n.urgently == 1, "memory that is short");
+  heed_close(cx);
+}
+
+/* }================================================================== */
+
+
 /* AddressSanitizer sees the byte behind a tensor, and behind a block. */
 static void sizes_are_exact (heed_context *cx) {
 #ifdef __SANITIZE_ADDRESS__
@@ -135,6 +165,7 @@ int main (void) {
   scratch_counts(cx);
   works_count(cx);
   heed_close(cx);
+  asks_of_host();
   printf("memory: %s\n", failed ? "wrong" : "the limit holds");
   return failed;
 }

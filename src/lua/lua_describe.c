@@ -85,9 +85,10 @@ static void push_row (lua_State *L, const heed_signature *row) {
 
 /* operations(): a list of all rows of ops.def, in their order */
 static int l_operations (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
   lua_createtable(L, HEED_NOPS, 0);
   for (int i = 0; i < HEED_NOPS; i++) {
-    push_row(L, heed_describe(binding_of(L)->cx, (heed_op)i));
+    push_row(L, heed_describe(cx, (heed_op)i));
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
