@@ -44,6 +44,13 @@ describe("models.load refuses", function()
     end
   end)
 
+  it("more layers than its tensors can be for, before they are made", function()
+    for name, key in pairs{gpt2 = "n_layer", t5 = "num_layers", roberta = "num_hidden_layers"} do
+      assert.matches("config.json: nn.Parameter: too many for the tensors of the file",
+                     why(name, {[key] = 9999}), 1, true)
+    end
+  end)
+
   it("heads of masked words whose weights are not those of the words", function()
     for name, class in pairs{bert_reranker = "Bert", roberta = "Roberta", mpnet = "MPNet",
                              distilbert = "DistilBert", modernbert_classifier = "ModernBert"} do

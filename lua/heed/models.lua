@@ -98,9 +98,16 @@ local function is_mapped(o) return o.mapped or o.quantize ~= nil end
 -- Names of what refuses sizes of a configuration, as messages begin with them.
 local MAKERS <const> = {"nn%.%u%w+", "models%.%u%w+", "bias%.%l%w+"}
 
+-- Parameters of a model for each tensor of its files: fused ones are a few, and layers that share
+-- their tensors several times as many.
+local MOST_PARTS <const> = 64
+
 -- Makes the model of a family; what its layers refuse, the file is at fault for.
 local function build(family, c, tensors)
-  local good, model, own_names = pcall(parameter.hollow, "models.load", family.build, c, tensors)
+  local most = MOST_PARTS
+  for _ in next, tensors do most = most + MOST_PARTS end
+  local good, model, own_names = pcall(parameter.hollow, "models.load", most, family.build, c,
+                                       tensors)
   if good then return model, own_names or family.names end
   local why = model
   local message

@@ -45,7 +45,7 @@ end
 local function read_config(values, tensors)
   local c, own = Config.new(values), {}
   for name, t in next, tensors do own[name] = t end
-  return c, (parameter.hollow(WHO, families.of(c).build, c, own))
+  return c, (parameter.hollow(WHO, math.huge, families.of(c).build, c, own))
 end
 
 

@@ -47,7 +47,7 @@ local function read_dense(path, place)
     refuse.with("Dense: in_features and out_features expected")
   end
   local tensors = weights.read(path, place)
-  local linear = parameter.hollow("models.load", layers.Linear, sizes[1], sizes[2],
+  local linear = parameter.hollow("models.load", 2, layers.Linear, sizes[1], sizes[2],
                                   {bias = tensors["linear.bias"] ~= nil})
   local source = names.assign(linear, {{"linear.weight", "weight"}, {"linear.bias", "bias"}},
                               tensors)

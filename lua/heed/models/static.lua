@@ -231,7 +231,7 @@ function static.load(path, folder, place, mapped, verify)
   local other = next(tensors)
   if other then refuse.with("the tensor %s has no place in a table", quoted(other)) end
   local c = published and read_config(folder) or reading.json(path, "config.json") or {}
-  local model = parameter.hollow("models.load", build, {
+  local model = parameter.hollow("models.load", math.huge, build, {
     config = c, rows = rows:size(1), dim = rows:size(2), leaves_unknown = published,
     mapping = read_mapping(mapping, rows:size(1)),
     weight = weight or nil,

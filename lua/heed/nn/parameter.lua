@@ -29,24 +29,31 @@ local function mark(who, t, role)
 end
 
 
--- Whether modules are made without values.
+-- How many parameters may be made, where they are made without values; else false.
 local making = {hollow = false}
 
 
 ---Calls `f(...)`, in which modules are made whose parameters have sizes, and neither values nor
 ---memory: others take their places. A call within another one ends as it began, in hollowness.
 ---@param who string
+---@param most number of parameters: a file that asks for more is refused before they are made
 ---@param f fun(...): ...
 ---@param ... any
 ---@return any ... what f returns
-function parameter.hollow(who, f, ...)
-  local on, back = {fields = {making, "hollow", true}}, {fields = {making, "hollow", making.hollow}}
+function parameter.hollow(who, most, f, ...)
+  local on, back = {fields = {making, "hollow", most}}, {fields = {making, "hollow", making.hollow}}
   return core.commit_during(who, on, back, f, ...)
 end
 
 
 ---@return boolean
-function parameter.is_hollow() return making.hollow end
+function parameter.is_hollow() return making.hollow ~= false end
+
+
+local function count_hollow()
+  if making.hollow < 1 then heed.fail("nn.Parameter: too many for the tensors of the file") end
+  making.hollow = making.hollow - 1
+end
 
 
 -- A tensor of a shape in the memory of one element.
@@ -73,7 +80,10 @@ function parameter.Parameter(t, given, ...)
   if o.requires_grad and heed.is_tensor(t) and not FLOATS[t.dtype] then
     heed.fail("nn.Parameter: a float type expected, got %s; t:float(), or nn.Buffer(t)", t.dtype)
   end
-  if making.hollow then t = hollowed(t.shape, {device = t.device, dtype = t.dtype}) end
+  if making.hollow then
+    count_hollow()
+    t = hollowed(t.shape, {device = t.device, dtype = t.dtype})
+  end
   local own = mark("nn.Parameter", t, "parameter")
   own:requires_grad_(o.requires_grad)
   return own
