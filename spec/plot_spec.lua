@@ -288,6 +288,15 @@ describe("a curve", function()
     end
   end)
 
+  it("has five colours of lines, one after the other", function()
+    local p, colours = plot.curve{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}}, {}
+    for colour in p:text(true, 30):gmatch "38;2;([%d;]+)m" do
+      if colours[#colours] ~= colour then colours[#colours + 1] = colour end
+    end
+    assert.same({"58;110;196", "196;154;40", "178;80;160", "44;152;128", "221;110;60",
+                 "58;110;196"}, colours)                     -- of the last line first
+  end)
+
   it("draws a hundred thousand numbers with their range", function()
     local list = {}
     for k = 1, 100000 do list[k] = k % 2 + k / 50000 end

@@ -415,7 +415,12 @@ describe("heed.profile", function()
   end)
 
   it("prints tables", function()
-    local text = tostring(heed.profile(Model(), heed.ones(2, 4)))
+    local p = heed.profile(Model(), heed.ones(2, 4))
+    local text = tostring(p)
+    for _, r in ipairs(p.operations) do
+      local row = ("\n%s +%d +%%S+ %%S+ +%.1f %%%% "):format(r.name, r.calls, 100 * r.share)
+      assert.matches(row, text)
+    end
     for _, line in ipairs{"operation +calls +time +share +bytes +peak", "\nlinear  +3 ",
                           "\nlayer  +calls", "\nlayers%.2%.2 +1 ", "\n%S+ .*%% .*#+"} do
       assert.matches(line, text)
