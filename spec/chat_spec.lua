@@ -110,6 +110,8 @@ describe("chat templates", function()
       ["{{ nothing.at }}"] = "asks 'nothing', which is not defined for a member",
       ["{{ 'a' * 3 }}"] = "asks for the string 'a' * 3",
       ["{{ 1 + 'a' }}"] = "asks for 1 + the string 'a'",
+      ["{% macro f() %}{% endmacro %}{{ 1 + f }}"] = "asks for 1 + a macro",
+      ["{{ * 2 }}"] = "line 1: a value expected, got '*'",
       ["{{ 1 / 0 }}"] = "divides by 0",
       ["{{ true + 1 }}"] = "asks for true + 1",
       ["{{ '10000000000000000000' | int }}"] = "int gets 1e+19, which is not known with 64 bits",
@@ -161,7 +163,7 @@ describe("chat templates", function()
   end)
 
 
-  it("have Python's words, whole numbers and booleans", function()
+  it("have Python's words, whole numbers, booleans and equality", function()
     for source, wanted in pairs{
       [ [["don't a1b x-yZ (ab {cd [ef <gh 1ab a.b"|title]] ]
         = "Don't A1b X-Yz (Ab {Cd [Ef <Gh 1ab A.b",
@@ -174,6 +176,11 @@ describe("chat templates", function()
       ["1 == true"] = "True", ["0 == false"] = "True", ["1.0 == true"] = "True",
       ["1 in [true]"] = "True", ["[1] == [true]"] = "True", ["1 != true"] = "False",
       ["2 == true"] = "False", ["'a' == true"] = "False", ["none == false"] = "False",
+      ["1 == 1.0"] = "True", ["{'a': 1} == {'a': 1.0}"] = "True",
+      ["{'a': 1} == {'b': 1}"] = "False",
+      ["{'a': 1} == {'a': 2}"] = "False", ["{'a': 1} == {'a': 1, 'b': 2}"] = "False",
+      ["{'a': 1, 'b': 2} == {'b': 2, 'a': 1}"] = "True", ["'a' in nothing"] = "False",
+      ["nothing == nowhere"] = "True",
       ["1 is true"] = "False", ["true is number"] = "True", ["true is integer"] = "False",
       ["true is odd"] = "True", ["false is even"] = "True", ["3.0 is odd"] = "True",
     } do
@@ -199,6 +206,8 @@ describe("chat templates", function()
     } do
       assert.matches(wanted, message(rendered, template), 1, true)
     end
+    local function nested(n) return ("{% if 1 %}"):rep(n) .. "x" .. ("{% endif %}"):rep(n) end
+    assert.equal(("x"):rep(99), rendered(nested(1):rep(98) .. nested(59)))
     local names = {}
     for name in pairs(_G) do names[#names + 1] = name end
     for _, name in ipairs(names) do
