@@ -168,6 +168,11 @@ describe("heed.constrain.answers", function()
     assert.matches("there is no 'ovr'; did you mean 'over'", message(function()
       return c.ovr
     end), 1, true)
+    assert.matches("apply: at most 3 arguments",
+                   message(c.apply, c, heed.zeros(#tok), ids, {5}, 4), 1, true)
+    for _, name in ipairs{"complete", "over"} do
+      assert.matches(name .. ": at most 1 argument ", message(c[name], c, ids, 2), 1, true)
+    end
     assert.equal("heed.Constraint(constrain.answers)", tostring(c))
   end)
 end)

@@ -301,6 +301,14 @@ describe("an index in a file", function()
     end
   end)
 
+  it("has keys as integers, where all are", function()
+    local at <close> = place()
+    assert(indexed("float32", heed.ones(3, 4), {keys = {7, 2, 5}}):save(at.path))
+    local keys = heed.load(at.path).keys
+    assert.equal("int64", keys.dtype)
+    assert.same({7, 2, 5}, keys:totable())
+  end)
+
   it("may be empty", function()
     local at <close> = place()
     assert(heed.search.index{dim = 3}:save(at.path))
