@@ -136,6 +136,16 @@ describe("chat templates", function()
       ["{{ messages[::0] }}"] = "a slice with step 0",
       ["{{ strftime_now('%Q') }}"] = "the date as '%Q', which is not known",
       ["{{ (((1 < 'a'))) }}"] = "compares 1 and the string 'a'",
+      ["{{ 'a'.split(1) }}"] = "gives 1 to split, which takes a text",
+      ["{{ [1] | tojson(indent='a') }}"] = "gives the string 'a' to tojson, which takes a whole",
+      ["{{ nothing | tojson }}"] = "writes 'nothing', which is not defined as JSON",
+      ["{{ 'a' | tojson(ensure_ascii=true) }}"] = "tojson asks for ASCII, which is not known",
+      ["{{ [1] | dictsort }}"] = "gives a list to dictsort, which takes a map",
+      ["{{ messages['a':] }}"] = "takes a slice at the string 'a'",
+      ["{{ 3[1:] }}"] = "takes a slice of 3", ["{{ 'abc'[::2] }}"] = "takes a slice of the string",
+      ["{{ 1 in 3 }}"] = "looks for 1 in 3",
+      ["{% for a in [1] %}{{ loop.depth }}{% endfor %}"] = "loop has no member 'depth' that is",
+      ["{{ messages[1 2] }}"] = "line 1: ']' expected, got '2'",
     } do
       assert.matches(wanted, message(rendered, template), 1, true)
     end

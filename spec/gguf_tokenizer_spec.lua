@@ -155,6 +155,41 @@ describe("a tokenizer in GGUF's metadata", function()
 end)
 
 
+describe("metadata of a tokenizer", function()
+  it("are refused where values are of other types than theirs", function()
+    local key = "tokenizer.ggml."
+    local function pieces_with(more)
+      local own = {scores = {0, 0}, token_type = {2, 1}, add_bos_token = true}
+      for name, value in pairs(more) do own[name] = value end
+      return metadata_of("llama", {"a", "b"}, own)
+    end
+    for wanted, metadata in pairs{
+      [key .. 'model: bert, gpt2, llama or t5 expected, got "rwkv"'] = metadata_of("rwkv", {}, {}),
+      [key .. "model: bert, gpt2, llama or t5 expected, got number"] = metadata_of(3, {}, {}),
+      [key .. "tokens: a list of tokens expected"] = metadata_of("llama", {}, {}),
+      [key .. "tokens: a list expected"] = metadata_of("llama", "a", {}),
+      [key .. "tokens: a string expected at 2, got number"] = metadata_of("llama", {"a", 3}, {}),
+      [key .. "tokens: UTF-8 expected at 1"] = metadata_of("llama", {"\xff"}, {}),
+      [key .. 'tokens: "a" stands there twice'] =
+        metadata_of("gpt2", {"a", "a"}, {pre = "gpt-2", merges = {}}),
+      [key .. "scores: a list of 2 expected"] = pieces_with{scores = {0}},
+      [key .. "scores: a number expected at 2, got string"] = pieces_with{scores = {0, "0"}},
+      [key .. "token_type: a list of 2 expected"] = pieces_with{token_type = {1, 1, 1}},
+      [key .. "add_space_prefix: a boolean expected, got number"] =
+        pieces_with{add_space_prefix = 1},
+      [key .. "bos_token_id: the id of one of 2 tokens expected, got 2"] =
+        pieces_with{bos_token_id = 2},
+      [key .. "bos_token_id: the id of one of 2 tokens expected, got -1"] =
+        pieces_with{bos_token_id = -1},
+      [key .. "precompiled_charsmap: bytes expected, got table"] =
+        pieces_with{precompiled_charsmap = {1}},
+    } do
+      assert.matches(wanted, refusal(metadata), 1, true)
+    end
+  end)
+end)
+
+
 describe("WordPiece in GGUF's metadata", function()
   local function words(more)
     local own = {token_type = {3, 2, 3, 3, 1, 1, 4, 4}, cls_token_id = 2, seperator_token_id = 3,
