@@ -216,6 +216,7 @@ describe("optim.plateau", function()
                    message(plateau.load_state, plateau, state))
     near(plateau(1), 0.1)
     assert.matches("update: a number expected as value, got nil", message(plateau.update, plateau))
+    assert.matches("optim.plateau: at most 1 argument expected, got 2", message(plateau, 1, 2))
     assert.matches("write min, a part of the optimiser's rate",
                    message(optim.plateau, {min_lr = 1e-4}))
     assert.matches("below 1 expected as option factor, got 1", message(optim.plateau, {factor = 1}))
