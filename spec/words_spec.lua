@@ -206,6 +206,11 @@ describe("words of a model", function()
       assert.equal(case[2], words)
       assert.equal(case[2], table.concat(pieces))
       assert.equal(case[2] == text and "max" or "stop", about.reason)
+      local best, found = speaking(text):generate({{role = "user", content = "x"}}, {
+        cache = false, max = #ids, ends = false, stop = case[1], beams = 2,
+      })
+      assert.equal(case[2], best)
+      assert.same(about.ids:totable(), found.ids:totable())
     end
   end)
 
