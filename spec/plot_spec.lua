@@ -379,6 +379,27 @@ describe("gnuplot", function()
     assert.is_nil(script:find("`", 1, true))
   end)
 
+  it("draws up to 4096 cells one by one, and more as one image", function()
+    local function has_image(rows)
+      local script = gnuplot.script(plot.heat(heed.ones(rows, 64)), "png", "out")
+      return script:find(" with image", 1, true)
+    end
+    assert.is_nil(has_image(64))
+    assert.is_number(has_image(65))
+  end)
+
+  it("gets no picture that is too large, of which the message tells the size", function()
+    local many, sizes = {}, {}
+    for i = 1, 200 do many[i] = plot.curve{1, 2} end
+    for i, format in ipairs{"png", "svg"} do
+      local script, why = gnuplot.script(plot.row(many), format, "out")
+      assert.is_nil(script)
+      sizes[i] = why:match "^a picture of (%d+) x %d+ pixels is too large$" // 1
+      assert.is_string(gnuplot.script(plot.row{many[1]}, format, "out"))
+    end
+    assert.equal(2 * sizes[2], sizes[1])
+  end)
+
   it("draws PNG and SVG", function()
     if not has_gnuplot then return pending "gnuplot is not installed" end
     local p = plot.row {
