@@ -335,5 +335,9 @@ describe("a directory of sentence-transformers is refused", function()
     assert.matches("prompts: an object expected", prompts{prompts = json.array{"a", "b"}})
     assert.matches('one of the prompts expected, got "b"',
                    prompts{prompts = {a = "x"}, default_prompt_name = "b"})
+    for _, odd in ipairs{"hamming", 3} do
+      assert.matches("similarity_fn_name: cosine, dot, euclidean or manhattan expected, got \""
+                     .. odd .. '"', prompts{similarity_fn_name = odd})
+    end
   end)
 end)

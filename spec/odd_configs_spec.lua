@@ -65,6 +65,23 @@ describe("models.load refuses", function()
     assert(load("clip", {text_config_dict = {hidden_size = 24, id2label = {}, other = 1}}))
   end)
 
+  it("lists in the place of objects", function()
+    local place <close> = directories.make "llama3"
+    local function refused(file, text)
+      directories.write(place.path .. "/" .. file, text)
+      return select(2, heed.models.load(place.path))
+    end
+    assert.matches('"rope_scaling": an object expected, got 3', why("llama3", {rope_scaling = 3}))
+    os.remove(place.path .. "/model.safetensors")
+    for _, text in ipairs{"{}", "[]", '{"weight_map":[]}', '{"weight_map":3}'} do
+      assert.matches("model.safetensors.index.json: an object expected as weight_map",
+                     refused("model.safetensors.index.json", text), 1, true)
+    end
+    for _, text in ipairs{"[]", "3"} do
+      assert.matches(": config.json: an object expected", refused("config.json", text), 1, true)
+    end
+  end)
+
   it("parts that are not built", function()
     for key, value in pairs{normalize_embedding = false, add_bias_logits = true,
                             static_position_embeddings = true} do

@@ -91,6 +91,8 @@ describe("the counting task", function()
                    message(tasks.counting, {more = 9}))
     assert.matches("did you mean 'harder'", message(tasks.counting, {rule = "hardr"}))
     assert.matches("at least 1 expected as size", message(tasks.counting, {size = 0}))
+    assert.matches("a number up to 999999 expected as most, got 1000000",
+                   message(tasks.seq2seq, {most = 1000000}))
     assert.matches("did you mean 'length'", message(tasks.counting, {lenght = 4}))
     assert.matches("a function expected as rule, got 5", message(tasks.counting, {rule = 5}))
     local function with(rule) return message(tasks.counting{size = 3, rule = rule}) end
