@@ -278,6 +278,7 @@ describe("words of a model", function()
       [{lookup = 0}] = "option lookup", [{lookup = 2, cache = false}] = "takes back",
       [{lookup = 2, window = 4}] = "takes back",
       [{lookup = 2, cache = nn.Cache{window = 8}}] = "takes back",
+      [{lookup = 2, cache = {}}] = "a cache of another kind does not let it",
     } do
       assert.matches(wanted, message(plain.generate, plain, "x", given), 1, true)
     end
