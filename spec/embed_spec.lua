@@ -228,6 +228,12 @@ describe("texts", function()
     } do
       assert.equal(wanted, lower(text))
     end
+    local bytes, small = {}, {}
+    for b = 0, 255 do
+      bytes[b + 1] = string.char(b)
+      small[b + 1] = b >= 0x41 and b <= 0x5a and string.char(b + 0x20) or bytes[b + 1]
+    end
+    assert.is_true(table.concat(small, " ") == lower(table.concat(bytes, " ")))
   end)
 
   it("stand behind a prompt", function()
