@@ -190,7 +190,7 @@ describe("chat templates", function()
       ["{'a': 1} == {'b': 1}"] = "False",
       ["{'a': 1} == {'a': 2}"] = "False", ["{'a': 1} == {'a': 1, 'b': 2}"] = "False",
       ["{'a': 1, 'b': 2} == {'b': 2, 'a': 1}"] = "True", ["'a' in nothing"] = "False",
-      ["nothing == nowhere"] = "True",
+      ["nothing == nowhere"] = "True", ["strftime_now('%Y-%m-%d%%') | length"] = "11",
       ["1 is true"] = "False", ["true is number"] = "True", ["true is integer"] = "False",
       ["true is odd"] = "True", ["false is even"] = "True", ["3.0 is odd"] = "True",
     } do
