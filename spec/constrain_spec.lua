@@ -76,6 +76,10 @@ describe("heed.constrain.json", function()
     assert.is_true(good)
     assert.is_false(complete)
     assert.is_true(follow(("["):rep(32)))
+    for _, number in ipairs{"-" .. ("1"):rep(15), "0." .. ("1"):rep(15), "1e99", "1e-99"} do
+      assert.is_true(follow(number))
+      assert.same({false, #number + 1}, {follow(number .. "1")})
+    end
     assert.is_false((follow("[1", true)))
     assert.is_false((follow("1", true)))
     assert.is_true((follow(' {"a":[1', true)))

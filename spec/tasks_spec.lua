@@ -320,6 +320,17 @@ describe("masked words", function()
     assert.is_true(close(shown, 0.8, 0, 0.04), shown)
     assert.is_true(close(chosen:to("float32"):mean():item(), 0.15, 0, 0.02))
   end)
+
+  it("may be any word in the place of another", function()
+    local x, y = tasks.masked{size = 4000, rate = 0.9, seed = 1}()
+    local hidden = #tasks.tokens.masked.x                      -- the last one
+    local seen, n = {}, 0
+    for _, id in ipairs(x[y:ne(-100):logical_and(x:ne(y)):logical_and(x:ne(hidden))]:totable()) do
+      if not seen[id] then seen[id], n = true, n + 1 end
+    end
+    assert.equal(hidden - 1, n)
+    for id = 1, hidden - 1 do assert.is_true(seen[id], id) end
+  end)
 end)
 
 
