@@ -179,6 +179,21 @@ describe("a heat map in ASCII", function()
     assert.are.same({19, 20, 4}, {ticks(19), ticks(20), ticks(21)})
   end)
 
+  it("has texts, cells of two columns and names beside each other where they just fit", function()
+    local texts, row = {}, {}
+    for i = 1, 12 do texts[i], row[i] = "abc", i end
+    local function first(o, columns)
+      return plot.heat({row}, o):text(false, columns):match "[^\n]*"
+    end
+    assert.is_number(first({cells = {texts}}, 84):find("abc", 1, true))
+    assert.is_nil(first({cells = {texts}}, 83):find("abc", 1, true))
+    assert.equal("..::::--==++++**##%%%%@@", first(nil, 24))
+    assert.equal(".::-=++*#%%@", first(nil, 23))
+    local o = {columns = texts}
+    assert.equal(("abc "):rep(11) .. "abc", first(o, 48))
+    assert.equal("a a a a a a a a a a a a", first(o, 47))
+  end)
+
   it("has no fewer than 20 columns", function()
     local curve = plot.curve{1, 2}
     assert.are.equal(curve:text(false, 20), curve:text(false, 1))
@@ -398,6 +413,27 @@ describe("gnuplot", function()
       assert.is_string(gnuplot.script(plot.row{many[1]}, format, "out"))
     end
     assert.equal(2 * sizes[2], sizes[1])
+  end)
+
+  it("tells where it is missing, or what it says", function()
+    local popen, outcome = io.popen, nil
+    local pipe = {read = function() return outcome[1] end,
+                  close = function() return nil, "exit", outcome[2] end}
+    local function why()
+      rawset(io, "popen", function() return pipe end)
+      local bytes, message = gnuplot.render(plot.curve{1, 2}, "png")
+      rawset(io, "popen", popen)
+      assert.is_nil(bytes)
+      return message
+    end
+    outcome = {"sh: 1: gnuplot: not found\n", 127}
+    assert.equal("gnuplot: not found (apt install gnuplot-nox)", why())
+    outcome = {"\n  line 3: undefined variable\n", 1}
+    assert.equal("gnuplot: undefined variable", why())
+    outcome = {"killed\n", 126}
+    assert.equal("gnuplot: killed", why())
+    outcome = {"", 1}
+    assert.equal("gnuplot: no picture", why())
   end)
 
   it("draws PNG and SVG", function()
