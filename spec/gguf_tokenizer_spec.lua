@@ -151,6 +151,19 @@ describe("a tokenizer in GGUF's metadata", function()
     text = loading.source(TOKENIZERS .. "bpe_llama3")
     assert.matches("a text gets the id 680, and the bos token is 7",
                    select(2, by_metadata(text, 700, {bos = 7})))
+    local function changed(name, change)
+      local file = assert(json.decode(loading.source(TOKENIZERS .. name)))
+      change(file)
+      return select(2, by_metadata(json.encode(file), 5000))
+    end
+    assert.matches("two tokens of the id 1", changed("bpe_gpt2", function(file)
+      file.added_tokens[1].id = 1
+    end))
+    assert.matches('normalized of "%[PAD%]"', changed("wordpiece_uncased", function(file)
+      file.added_tokens[1].normalized = true
+    end))
+    assert.matches("there is no token for what is unknown", changed("wordpiece_uncased",
+                   function(file) file.model.unk_token = "[NONE]" end))
   end)
 end)
 
