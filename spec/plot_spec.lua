@@ -277,6 +277,31 @@ describe("a curve", function()
     ]], p:text(false, 25))
   end)
 
+  it("has no labels where they do not fit", function()
+    local p = plot.curve({{1, 2}, {2, 1}, {1, 1}}, {labels = {"abc", "defgh", "ijklmnopqrst"}})
+    assert.is_truthy(p:text(false, 30):find("* abc  o defgh  + ijklmnopqrst", 1, true))
+    assert.is_nil(p:text(false, 29):find "abc")
+  end)
+
+  it("draws the means of columns with several numbers, before their ranges", function()
+    local list = {}
+    for i = 1, 72 do list[i] = i <= 36 and i % 2 * 4 or 4 + i % 4 end
+    assert.are.equal(unindent [[
+      7|         .........
+       |         .........
+       |         *********
+       |         *........
+       |.........*........
+       |.........*
+       |*********
+       |.........
+       |.........
+      0|.........
+       +------------------
+        1               72
+    ]], plot.curve(list):text(false, 20))
+  end)
+
   it("leaves a gap at NaN", function()
     local text = plot.curve({1, nan, nan, 1}):text(false, 24)
     assert.is_truthy(text:find("%* +%*"))
