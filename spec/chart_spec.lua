@@ -433,6 +433,11 @@ describe("a grid", function()
   end)
 
   it("has the batch downwards and the heads across of a tensor of rank 4", function()
+    for shape, wanted in pairs{[{3, 2, 2, 2}] = {3, 2}, [{1, 6, 2, 2}] = {1, 6},
+                               [{7, 3, 2}] = {3, 3}} do
+      local lines = plot.grid(heed.ones(shape)).lines
+      assert.same(wanted, {#lines, #lines[1]})
+    end
     local p = plot.grid(weights:view(1, 3, 2, 4):expand(2, 3, 2, 4))
     assert.are.equal(2, #p.lines)
     assert.are.equal(3, #p.lines[2])
