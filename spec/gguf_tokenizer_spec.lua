@@ -199,6 +199,9 @@ describe("metadata of a tokenizer", function()
     } do
       assert.matches(wanted, refusal(metadata), 1, true)
     end
+    for _, metadata in ipairs{{}, metadata_of("none", {}, {})} do
+      assert.equal(key .. "model: there is none", refusal(metadata))
+    end
   end)
 end)
 
