@@ -86,6 +86,10 @@ describe("metrics of classes", function()
     end
     assert.matches("'macro', 'micro' or 'none' expected as option average, got the string 'mean'",
                    message(heed.f1, {1}, {1}, {average = "mean"}))
+    assert.matches("perplexity: argument 'logits': a tensor or a list expected, got the string",
+                   message(heed.perplexity, "x", {1}))
+    assert.matches("perplexity: argument 'ids': a tensor or a list expected, got the string",
+                   message(heed.perplexity, heed.ones(2, 3), "x"))
     assert.matches("perplexity: argument 'ids': shape %(2%) expected",
                    message(heed.perplexity, heed.ones(2, 3), {1}))
     assert.matches("perplexity: argument 'ids': classes from 1 to 3 expected, got 4",
