@@ -43,6 +43,17 @@ describe("models.alike", function()
     assert.same({"inner.limit", 7, 8}, {alike(a, b)})
   end)
 
+  it("names what differs first: numbers in their order, then names in theirs", function()
+    local a, b = both(function(m)
+      for i = 1, 12 do m[i] = i end
+      m.zeta, m.alpha = 1, 1
+    end)
+    b.alpha, b.zeta = 2, 2
+    assert.equal("alpha", (alike(a, b)))
+    for i = 2, 12 do b[i] = 0 end
+    assert.equal("2", (alike(a, b)))
+  end)
+
   it("takes a value and none for different", function()
     local a, b = both(function(m) m.scale = heed.ones(2) end)
     b.scale = nil

@@ -1,19 +1,23 @@
 -- Functions refuse an argument beyond those that the reference documents, and say how many there
 -- are: of all whose message is about that, and not about a missing argument.
 
+local directories = require "spec.support.directories"
 local entries = require "heed.help.entries"
 local heed = require "heed"
 
--- How many parameters are documented, and whether the last is a table of options; nil where there
--- may be any number.
+local data, nn, optim = heed.data, heed.nn, heed.optim
+
+-- Functions whose messages do not count the table of options.
+local BESIDE_OPTIONS <const> = {tril_indices = true, triu_indices = true}
+
+-- How many parameters are documented; nil where there may be any number.
 local function documented(entry)
   local list = entry.params
   if not list then return nil end
   for _, param in ipairs(list) do
     if param.name == "..." then return nil end
   end
-  local last = list[#list]
-  return #list, last and (last.name == "options" or last.name == "given")
+  return #list
 end
 
 -- How many a message says that there are.
@@ -22,24 +26,62 @@ local function said(message)
   return tonumber(message:match("at most (%d+) argument"))
 end
 
+-- How many a function says that there are, where it gets more than n behind others; or nil.
+local function said_most(f, n, ...)
+  local arguments, before = table.pack(...), select("#", ...)
+  arguments[before + n + 1] = 99
+  local good, message = pcall(f, table.unpack(arguments, 1, before + n + 1))
+  return not good and said(tostring(message)) or nil
+end
+
+
+-- Objects whose methods are documented, by the names that they have there.
+local function objects()
+  local function model(name) return assert(heed.models.load(directories.HERE .. name)) end
+  local layer, gpt2 = nn.Linear(2, 2), model "gpt2"
+  local tok = heed.tokenizer.train{kind = "bpe", text = "a b a b", vocabulary = 260}
+  return {
+    batches = data.batches({1, 2}, {size = 1}), bias = heed.bias.alibi(2), cache = nn.Cache(),
+    causalmodel = gpt2, dualmodel = model "clip", ema = optim.EMA(layer),
+    encodermodel = model "roberta", handle = layer:register_forward_hook(print),
+    index = heed.search.index{dim = 2}, list = nn.List{layer}, mask = heed.mask.causal(),
+    model = gpt2, module = layer, optimizer = optim.SGD(layer:parameters()),
+    plateau = optim.plateau{patience = 2}, plot = heed.plot.curve{1, 2}, scaler = optim.Scaler(),
+    sequencemodel = model "bart", staticmodel = model "st/model2vec", stream = tok:stream(),
+    tokenizer = tok, visionmodel = model "vit", vocabulary = data.chars "ab",
+  }
+end
+
 
 describe("a function of the reference", function()
   it("says how many arguments it takes, where it gets one more", function()
     local seen = 0
     for _, entry in ipairs(entries.all()) do
-      local f, n, with_options = entries.value_at(entry.path), nil, nil
-      if type(f) == "function" then n, with_options = documented(entry) end
+      local f = entries.value_at(entry.path)
+      local n = type(f) == "function" and documented(entry)
       if n then
-        local arguments = {[n + 1] = 99}
-        local good, message = pcall(f, table.unpack(arguments, 1, n + 1))
-        local most = not good and said(tostring(message))
-        if most and not (with_options and most == n - 1) then
-          assert.equal(n, most, entry.path)
+        local most = said_most(f, n)
+        if most then
+          assert.equal(BESIDE_OPTIONS[entry.path] and n - 1 or n, most, entry.path)
           seen = seen + 1
         end
       end
     end
     assert.is_true(seen > 110, seen)
+  end)
+
+  it("says so as a method, too", function()
+    local by_name, seen = objects(), 0
+    for _, entry in ipairs(entries.all()) do
+      local variable, name = entry.path:match "^(%l+):([%w_]+)$"
+      local self, n = by_name[variable], documented(entry)
+      local most = self and n and said_most(self[name], n, self)
+      if most then
+        assert.equal(n, most, entry.path)
+        seen = seen + 1
+      end
+    end
+    assert.is_true(seen > 90, seen)
   end)
 
   it("names the argument that is too much", function()

@@ -406,6 +406,18 @@ describe("training", function()
     assert.is_false(mean:equal(weights(model)))
   end)
 
+  it("clips gradients after they are divided by their scale", function()
+    local ends = {}
+    for i, scaler in ipairs{false, optim.Scaler{init_scale = 1024}} do
+      local model, opt = model_and(sgd)
+      heed.train{model = model, optimizer = opt, batches = data(6), loss = heed.mse_loss,
+                 clip = 0.01, scaler = scaler or nil, print = false}
+      ends[i] = weights(model)
+    end
+    assert.is_true(ends[1]:equal(ends[2]))
+    assert.is_false(ends[1]:equal(weights(model_and(sgd))))
+  end)
+
   it("goes on bit for bit, with all that has a state", function()
     local path = os.tmpname()
     os.remove(path)

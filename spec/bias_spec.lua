@@ -287,6 +287,9 @@ describe("a bias as a module", function()
     for what, call in pairs {
       ["heed.bias: there is no 'alibii'; did you mean 'alibi'"] = function() bias.alibii(2) end,
       ["bias.alibi: .* as heads, got nil"] = function() bias.alibi() end,
+      ["distances: queries expected as the third argument, got nil"] = function()
+        bias.alibi(2):distances(3, 3)
+      end,
       ["bias.alibi: 3 numbers"] = function() bias.alibi(3, {slopes = {1, 2}}) end,
       ["bias.t5: .*option heads, got nil"] = function() bias.t5{} end,
       ["bias.t5: .*an even number from 4 on"] = function() bias.t5{heads = 1, buckets = 5} end,

@@ -422,6 +422,8 @@ describe("module:quantize", function()
     assert.is_true(m.embed.weight.requires_grad)
     assert.matches("no linear layer or embedding is called 'tail'",
                    message(m.quantize, m, "q4_0", {except = {"tail"}}))
+    assert.matches("names of layers expected as option except, got 3",
+                   message(m.quantize, m, "q4_0", {except = {3}}))
     assert.matches("unknown option 'exept'", message(m.quantize, m, "q4_0", {exept = {}}))
     assert.matches("expected as type, got 'q7'", message(m.quantize, m, "q7"))
   end)

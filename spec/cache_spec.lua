@@ -87,6 +87,16 @@ end)
 
 
 describe("a step of one sequence, or of nn.Attention", function()
+  it("tells where tokens stand in no sequences, too", function()
+    local model, cache = Model{rope = true}, nn.Cache()
+    for i = 1, 3 do
+      local x = heed.randn(0, 2, 8)
+      assert.equal("(0, 2, 8)", tostring(model(x, {causal = true, cache = cache}).shape))
+      assert.equal(2 * i, cache:length())
+      assert.equal(2 * i, cache:positions(2))
+    end
+  end)
+
   it("equals the pass over all tokens", function()
     for _, layer in ipairs{nn.MultiHeadAttention(8, 2, {rope = true}), nn.Attention(8, 4)} do
       local x, context = heed.randn(6, 8), heed.randn(5, 8)

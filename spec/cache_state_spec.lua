@@ -201,6 +201,10 @@ describe("the state of a cache", function()
     model(x, {cache = sliding})
     assert.matches("a cache of window 3 and keep 0 expected, got one of window false",
                    message(fixed.load_state, fixed, sliding:state(model), model), 1, true)
+    local whole, other = nn.Cache(), nn.Cache{window = 5, keep = 1}
+    model(x, {cache = whole})
+    assert.matches("a cache of window false and keep 0 expected, got one of window 5 and keep 1",
+                   message(other.load_state, other, whole:state(model), model), 1, true)
     assert.equal("Cache(0 of 9 tokens, 0 layers)", tostring(fixed))
     heed.no_grad(model, x:narrow(2, 1, 3), {cache = fixed})
     local tokens = x.device == "cpu" and "3 of 9 tokens" or "capacity 9"

@@ -1,4 +1,5 @@
--- A captured call that an error cuts off, at any step of Lua's: it leaves nothing behind.
+-- A captured call that an error cuts off, at any step of Lua's: it leaves nothing behind. Hooks
+-- that were there before stop no captured call.
 
 local heed = require "heed"
 local optim = require "heed.optim"
@@ -68,4 +69,32 @@ describe("a captured call that is cut off", function()
       end
     end)
   end
+end)
+
+
+describe("a captured step beside a debugger's hook", function()
+  it("runs after its rate has changed, and the hook stays", function()
+    local w = heed.ones(256, 256, {requires_grad = true, device = "cpu"})
+    local opt = optim.AdamW({w}, {lr = 0.01})
+    local f = heed.capture(function(x)
+      opt:zero_grad()
+      w:matmul(x):sum():backward()
+      opt:step()
+    end)
+    local x, seen = heed.ones(256, 256, {device = "cpu"}), 0       -- enough work to be stopped
+    local function hook() seen = seen + 1 end
+    debug.sethook(hook, "l")
+    local good, why = pcall(function()
+      for i = 1, 6 do
+        opt.lr = 0.01 / i
+        f(x)
+      end
+    end)
+    local last = debug.gethook()
+    debug.sethook()
+    assert.is_true(good, why)
+    assert.equal(hook, last)
+    assert.is_true(seen > 6, seen)
+    assert.equal(6, opt:state().step:item())
+  end)
 end)

@@ -317,6 +317,19 @@ describe("a chart of bars", function()
     assert.equal(24 + 2, #lines_of(plot.bars(ones:narrow(1, 1, 24), {columns = names}), 60))
   end)
 
+  it("has a title below it where blanks fit around that", function()
+    local p = plot.scatter({-12345.678, -12345.679}, {-1e-5, 2e-5}, {x = "t"})
+    local function last(columns) return p:text(false, columns):match "([^\n]*)$" end
+    assert.equal("       -1.235e+04   -1.235e+04", last(30))
+    assert.equal("       -1.235e+04 t  -1.235e+04", last(31))
+  end)
+
+  it("stands beside another one where both have 30 columns", function()
+    local p = plot.row{plot.curve({1, 2}, {title = "a"}), plot.curve({1, 2}, {title = "b"})}
+    assert.is_nil(lines_of(p, 62)[1]:find "b")
+    assert.is_number(lines_of(p, 63)[1]:find "b")
+  end)
+
   it("has long names downwards, and numbers where there are more bars than columns", function()
     local p = plot.bars({{1, 2, 3}, {3, 2, 1}}, {columns = {"a", "a very long name", "c"}})
     local lines = lines_of(p, 20)
@@ -420,6 +433,11 @@ describe("a grid", function()
   end)
 
   it("has the batch downwards and the heads across of a tensor of rank 4", function()
+    for shape, wanted in pairs{[{3, 2, 2, 2}] = {3, 2}, [{1, 6, 2, 2}] = {1, 6},
+                               [{7, 3, 2}] = {3, 3}} do
+      local lines = plot.grid(heed.ones(shape)).lines
+      assert.same(wanted, {#lines, #lines[1]})
+    end
     local p = plot.grid(weights:view(1, 3, 2, 4):expand(2, 3, 2, 4))
     assert.are.equal(2, #p.lines)
     assert.are.equal(3, #p.lines[2])

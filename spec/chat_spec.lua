@@ -110,6 +110,8 @@ describe("chat templates", function()
       ["{{ nothing.at }}"] = "asks 'nothing', which is not defined for a member",
       ["{{ 'a' * 3 }}"] = "asks for the string 'a' * 3",
       ["{{ 1 + 'a' }}"] = "asks for 1 + the string 'a'",
+      ["{% macro f() %}{% endmacro %}{{ 1 + f }}"] = "asks for 1 + a macro",
+      ["{{ * 2 }}"] = "line 1: a value expected, got '*'",
       ["{{ 1 / 0 }}"] = "divides by 0",
       ["{{ true + 1 }}"] = "asks for true + 1",
       ["{{ '10000000000000000000' | int }}"] = "int gets 1e+19, which is not known with 64 bits",
@@ -134,6 +136,16 @@ describe("chat templates", function()
       ["{{ messages[::0] }}"] = "a slice with step 0",
       ["{{ strftime_now('%Q') }}"] = "the date as '%Q', which is not known",
       ["{{ (((1 < 'a'))) }}"] = "compares 1 and the string 'a'",
+      ["{{ 'a'.split(1) }}"] = "gives 1 to split, which takes a text",
+      ["{{ [1] | tojson(indent='a') }}"] = "gives the string 'a' to tojson, which takes a whole",
+      ["{{ nothing | tojson }}"] = "writes 'nothing', which is not defined as JSON",
+      ["{{ 'a' | tojson(ensure_ascii=true) }}"] = "tojson asks for ASCII, which is not known",
+      ["{{ [1] | dictsort }}"] = "gives a list to dictsort, which takes a map",
+      ["{{ messages['a':] }}"] = "takes a slice at the string 'a'",
+      ["{{ 3[1:] }}"] = "takes a slice of 3", ["{{ 'abc'[::2] }}"] = "takes a slice of the string",
+      ["{{ 1 in 3 }}"] = "looks for 1 in 3",
+      ["{% for a in [1] %}{{ loop.depth }}{% endfor %}"] = "loop has no member 'depth' that is",
+      ["{{ messages[1 2] }}"] = "line 1: ']' expected, got '2'",
     } do
       assert.matches(wanted, message(rendered, template), 1, true)
     end
@@ -161,7 +173,7 @@ describe("chat templates", function()
   end)
 
 
-  it("have Python's words, whole numbers and booleans", function()
+  it("have Python's words, whole numbers, booleans and equality", function()
     for source, wanted in pairs{
       [ [["don't a1b x-yZ (ab {cd [ef <gh 1ab a.b"|title]] ]
         = "Don't A1b X-Yz (Ab {Cd [Ef <Gh 1ab A.b",
@@ -174,6 +186,11 @@ describe("chat templates", function()
       ["1 == true"] = "True", ["0 == false"] = "True", ["1.0 == true"] = "True",
       ["1 in [true]"] = "True", ["[1] == [true]"] = "True", ["1 != true"] = "False",
       ["2 == true"] = "False", ["'a' == true"] = "False", ["none == false"] = "False",
+      ["1 == 1.0"] = "True", ["{'a': 1} == {'a': 1.0}"] = "True",
+      ["{'a': 1} == {'b': 1}"] = "False",
+      ["{'a': 1} == {'a': 2}"] = "False", ["{'a': 1} == {'a': 1, 'b': 2}"] = "False",
+      ["{'a': 1, 'b': 2} == {'b': 2, 'a': 1}"] = "True", ["'a' in nothing"] = "False",
+      ["nothing == nowhere"] = "True", ["strftime_now('%Y-%m-%d%%') | length"] = "11",
       ["1 is true"] = "False", ["true is number"] = "True", ["true is integer"] = "False",
       ["true is odd"] = "True", ["false is even"] = "True", ["3.0 is odd"] = "True",
     } do
@@ -199,6 +216,8 @@ describe("chat templates", function()
     } do
       assert.matches(wanted, message(rendered, template), 1, true)
     end
+    local function nested(n) return ("{% if 1 %}"):rep(n) .. "x" .. ("{% endif %}"):rep(n) end
+    assert.equal(("x"):rep(99), rendered(nested(1):rep(98) .. nested(59)))
     local names = {}
     for name in pairs(_G) do names[#names + 1] = name end
     for _, name in ipairs(names) do

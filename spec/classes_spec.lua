@@ -210,26 +210,6 @@ describe("model:classify", function()
     assert.matches("gives numbers, not classes", message(other.classify, other, "a"))
   end)
 
-  it("stands on a head of two layers over the first token: electra", function()
-    local place <close> = directories.make("electra", nil, function(c)
-      c.architectures = json.array{"ElectraForSequenceClassification"}
-    end)
-    local ids = heed.tensor{{5, 9, 7}}
-    local body = assert(heed.models.load(directories.HERE .. "electra"))
-    local first = heed.no_grad(body.hidden, body, ids):select(2, 1)
-    local D = first:size(2)
-    local dense, bias, out = heed.randn(D, D), heed.randn(D), heed.randn(2, D)
-    local path = place.path .. "/model.safetensors"
-    local weights = assert(heed.load(path))
-    weights["classifier.dense.weight"], weights["classifier.dense.bias"] = dense, bias
-    weights["classifier.out_proj.weight"] = out
-    weights["classifier.out_proj.bias"] = heed.tensor{1.0, -2.0}
-    assert(heed.save(path, weights))
-    local logits = heed.no_grad(assert(heed.models.load(place.path)), ids)
-    local wanted = heed.linear(heed.linear(first, dense, bias):gelu(), out) + heed.tensor{1.0, -2.0}
-    for i = 1, 2 do near(logits[{1, i}], wanted[{1, i}], "logit " .. i) end
-  end)
-
   it("is refused with the directory where names of classes are none", function()
     local function why(labels)
       local place <close> = changed("cross_encoder_3", function(c) c.id2label = labels end)

@@ -76,6 +76,10 @@ describe("heed.constrain.json", function()
     assert.is_true(good)
     assert.is_false(complete)
     assert.is_true(follow(("["):rep(32)))
+    for _, number in ipairs{"-" .. ("1"):rep(15), "0." .. ("1"):rep(15), "1e99", "1e-99"} do
+      assert.is_true(follow(number))
+      assert.same({false, #number + 1}, {follow(number .. "1")})
+    end
     assert.is_false((follow("[1", true)))
     assert.is_false((follow("1", true)))
     assert.is_true((follow(' {"a":[1', true)))
@@ -168,6 +172,11 @@ describe("heed.constrain.answers", function()
     assert.matches("there is no 'ovr'; did you mean 'over'", message(function()
       return c.ovr
     end), 1, true)
+    assert.matches("apply: at most 3 arguments",
+                   message(c.apply, c, heed.zeros(#tok), ids, {5}, 4), 1, true)
+    for _, name in ipairs{"complete", "over"} do
+      assert.matches(name .. ": at most 1 argument ", message(c[name], c, ids, 2), 1, true)
+    end
     assert.equal("heed.Constraint(constrain.answers)", tostring(c))
   end)
 end)

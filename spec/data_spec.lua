@@ -296,6 +296,8 @@ describe("data.batches", function()
     local b = data.batches(x, {size = 2})
     assert.matches("batches: they are called: for x, y in batches do; got position 1",
                    why(function() for _ in ipairs(b) do error "a batch" end end))
+    assert.matches("state: batches expected as the first argument, got an empty table",
+                   why(b.state, {}))
     assert.matches("batches: there is no 'statte'; did you mean 'state'",
                    why(function() return b.statte end))
   end)

@@ -137,8 +137,9 @@ describe("vectors of texts", function()
 end)
 
 
--- A tokenizer of letters and blanks: a is 4, and texts stand between 1 and 2.
-local function tokenizer()
+-- A tokenizer of letters and blanks: a is 4, and texts stand between 1 and 2; or, `open`, behind 1
+-- alone. A normalizer drops `dropped`.
+local function tokenizer(open, dropped)
   local vocabulary = {["<s>"] = 0, ["</s>"] = 1, ["?"] = 2, ["Ġ"] = 29}
   for i = 0, 25 do vocabulary[string.char(("a"):byte() + i)] = 3 + i end
   local function special(id, content)
@@ -147,10 +148,13 @@ local function tokenizer()
   end
   local function named(id, i) return {id = id, ids = json.array{i}, tokens = json.array{id}} end
   local function token(id) return {SpecialToken = {id = id, type_id = 0}} end
-  local text = json.array{token "<s>", {Sequence = {id = "A", type_id = 0}}, token "</s>"}
+  local text = json.array{token "<s>", {Sequence = {id = "A", type_id = 0}},
+                          not open and token "</s>" or nil}
   return {
     version = "1.0", added_tokens = json.array{special(0, "<s>"), special(1, "</s>")},
-    normalizer = json.null, truncation = json.null, padding = json.null,
+    normalizer = dropped and {type = "Replace", pattern = {String = dropped}, content = ""}
+                 or json.null,
+    truncation = json.null, padding = json.null,
     pre_tokenizer = {type = "ByteLevel", add_prefix_space = false, trim_offsets = true,
                      use_regex = true},
     post_processor = {
@@ -224,6 +228,12 @@ describe("texts", function()
     } do
       assert.equal(wanted, lower(text))
     end
+    local bytes, small = {}, {}
+    for b = 0, 255 do
+      bytes[b + 1] = string.char(b)
+      small[b + 1] = b >= 0x41 and b <= 0x5a and string.char(b + 0x20) or bytes[b + 1]
+    end
+    assert.is_true(table.concat(small, " ") == lower(table.concat(bytes, " ")))
   end)
 
   it("stand behind a prompt", function()
@@ -246,6 +256,18 @@ describe("texts", function()
     local rest, w = x[{{4, 6}}], heed.tensor{4.0, 5.0, 6.0}
     close(m:embed "ab", heed.cat({rest[1], (rest * w:unsqueeze(2)):sum(1) / 15}, 1))
     close(m:embed("ab", {prompt = "none"}), m:embed({{1, 4, 5, 2}}, {prompt = false})[1])
+  end)
+
+  -- A prompt without tokens of its own ends at its last one, as in sentence-transformers.
+  it("are pooled behind a prompt that has no token at its end, or none of its own", function()
+    for _, case in ipairs{{true, nil, {1, 20, 30, 4, 5}, 4}, {true, "q ", {1, 4, 5}, 1},
+                          {false, "q ", {1, 4, 5, 2}, 2}, {true, " ", {1, 20, 4, 5}, 3}} do
+      local place <close> = with_texts(PROMPTS, {pooling_mode = "mean", include_prompt = false})
+      write(place, "tokenizer.json", tokenizer(case[1], case[2]))
+      local m = load(place)
+      local x = heed.no_grad(m.hidden, m, heed.tensor{case[3]})[1]
+      close(m:embed "ab", x[{{case[4], -1}}]:mean(1))
+    end
   end)
 
   it("are refused where the tokenizer is, when it is used", function()
@@ -319,5 +341,9 @@ describe("a directory of sentence-transformers is refused", function()
     assert.matches("prompts: an object expected", prompts{prompts = json.array{"a", "b"}})
     assert.matches('one of the prompts expected, got "b"',
                    prompts{prompts = {a = "x"}, default_prompt_name = "b"})
+    for _, odd in ipairs{"hamming", 3} do
+      assert.matches("similarity_fn_name: cosine, dot, euclidean or manhattan expected, got \""
+                     .. odd .. '"', prompts{similarity_fn_name = odd})
+    end
   end)
 end)

@@ -534,6 +534,10 @@ describe("heed.generate", function()
                    said({1}, {context = {1}}))
     assert.matches("no option top_k expected with beams", said({1}, {beams = 3, top_k = 3}))
     assert.matches("length_penalty is for beams", said({1}, {length_penalty = 1}))
+    assert.matches("a finite number expected as option length_penalty, got inf",
+                   said({1}, {beams = 2, length_penalty = math.huge}))
+    assert.matches("a boolean expected as option early_stopping, got 1",
+                   said({1}, {beams = 2, early_stopping = 1}))
     assert.matches("as option stop, got the string 'x'", said({1}, {stop = "x"}))
     assert.matches("expected as option max", said({1}, {max = -1}))
     assert.matches("from 1 to 1 expected for prompt 1, got 4", said({1}, {lengths = {4}}))

@@ -240,7 +240,7 @@ describe("models.save into a GGUF file", function()
   it("says how words are drawn, and what the file does not say", function()
     local m = assert(heed.models.load(HERE .. "llama3"))
     m.generation.do_sample, m.generation.top_p, m.generation.max_new_tokens = true, 0.75, 9
-    m.generation.repetition_penalty = 1.25
+    m.generation.repetition_penalty, m.generation._note = 1.25, "of transformers"
     local other, left = again(m)
     assert.same({["generation_config.json: max_new_tokens"] = "GGUF has no key for it"}, left)
     assert.equal(0.75, metadata_of()["general.sampling.top_p"])

@@ -106,19 +106,28 @@ describe("a GGUF file", function()
     local folder = os.tmpname()
     os.remove(folder)
     local names = {}
-    for i = 1, 2 do
+    local function write(i, no, all)
       names[i] = ("%s-%05d-of-00002.gguf"):format(folder, i)
       directories.write(names[i], file({
-        text "split.no" .. pack("<I4I2", 2, i - 1), text "split.count" .. pack("<I4I2", 2, 2),
-        text "split.tensors.count" .. pack("<I4i4", 5, 2),
+        text "split.no" .. pack("<I4I2", 2, no), text "split.count" .. pack("<I4I2", 2, 2),
+        text "split.tensors.count" .. pack("<I4i4", 5, all),
       }, {tensor("t" .. i, {2}, 0, 0)}, pack("<ff", i, -i)))
     end
+    write(1, 0, 3)
+    write(2, 1, 2)
+    local _, why = heed.load(names[1])
+    assert.matches("3 tensors expected in all files, got 2", why)
+    write(1, 0, 2)
+    write(2, 2, 2)
+    _, why = heed.load(names[1])
+    assert.matches("00002.gguf: part 2 of 2 expected by its metadata", why)
+    write(2, 1, 2)
     for _, mapped in ipairs{false, true} do
       local tensors = assert(heed.load(names[1], {mapped = mapped}))
       assert.same({1, -1}, tensors.t1:totable())
       assert.same({2, -2}, tensors.t2:totable())
     end
-    local _, why = heed.load(names[2])
+    _, why = heed.load(names[2])
     assert.matches("this is part 2 of 2 files", why)
     os.remove(names[2])
     _, why = heed.load(names[1])
@@ -145,8 +154,8 @@ describe("a GGUF file", function()
       {"a number of 2%^63 or more", file({text "a" .. pack("<I4i8", 10, -1)}, {})},
       {"a key: UTF%-8", file({key("\255", 1)}, {})},
       {'tensor "t" has 5 dimensions', file({}, {tensor("t", {1, 1, 1, 1, 1}, 0, 0)}, one)},
-      {'tensor "t" is of type IQ4_NL', file({}, {tensor("t", {4}, 20, 0)}, one)},
-      {'tensor "t" is of type MXFP4', file({}, {tensor("t", {4}, 39, 0)}, one)},
+      {'key "a": at most 65536 booleans expected, got 65537',
+       file({text "a" .. pack("<I4I4i8", 9, 7, 65537) .. ("\0"):rep(65537)}, {})},
       {'tensor "t" is of type 99', file({}, {tensor("t", {4}, 99, 0)}, one)},
       {'tensor "t" has 16 bytes from 32 on', file({}, {tensor("t", {4}, 0, 32)}, one)},
       {"a multiple of 32 from 0 on expected", file({}, {tensor("t", {1}, 0, 4)}, one)},
@@ -165,6 +174,17 @@ describe("a GGUF file", function()
        file({key("split.count", 2), key("split.no", 0)}, {})},
     } do
       assert.matches(case[1], refusal(case[2]))
+    end
+  end)
+
+  it("is refused with the names of types that are known by those alone", function()
+    for number, name in pairs{
+      [9] = "Q8_1", [15] = "Q8_K", [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS",
+      [19] = "IQ1_S", [20] = "IQ4_NL", [21] = "IQ3_S", [22] = "IQ2_S", [23] = "IQ4_XS",
+      [29] = "IQ1_M", [34] = "TQ1_0", [35] = "TQ2_0", [39] = "MXFP4", [40] = "NVFP4",
+    } do
+      assert.matches(('tensor "t" is of type %s,'):format(name),
+                     refusal(file({}, {tensor("t", {4}, number, 0)}, one)), 1, true)
     end
   end)
 

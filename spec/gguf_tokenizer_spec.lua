@@ -151,6 +151,57 @@ describe("a tokenizer in GGUF's metadata", function()
     text = loading.source(TOKENIZERS .. "bpe_llama3")
     assert.matches("a text gets the id 680, and the bos token is 7",
                    select(2, by_metadata(text, 700, {bos = 7})))
+    local function changed(name, change)
+      local file = assert(json.decode(loading.source(TOKENIZERS .. name)))
+      change(file)
+      return select(2, by_metadata(json.encode(file), 5000))
+    end
+    assert.matches("two tokens of the id 1", changed("bpe_gpt2", function(file)
+      file.added_tokens[1].id = 1
+    end))
+    assert.matches('normalized of "%[PAD%]"', changed("wordpiece_uncased", function(file)
+      file.added_tokens[1].normalized = true
+    end))
+    assert.matches("there is no token for what is unknown", changed("wordpiece_uncased",
+                   function(file) file.model.unk_token = "[NONE]" end))
+  end)
+end)
+
+
+describe("metadata of a tokenizer", function()
+  it("are refused where values are of other types than theirs", function()
+    local key = "tokenizer.ggml."
+    local function pieces_with(more)
+      local own = {scores = {0, 0}, token_type = {2, 1}, add_bos_token = true}
+      for name, value in pairs(more) do own[name] = value end
+      return metadata_of("llama", {"a", "b"}, own)
+    end
+    for wanted, metadata in pairs{
+      [key .. 'model: bert, gpt2, llama or t5 expected, got "rwkv"'] = metadata_of("rwkv", {}, {}),
+      [key .. "model: bert, gpt2, llama or t5 expected, got number"] = metadata_of(3, {}, {}),
+      [key .. "tokens: a list of tokens expected"] = metadata_of("llama", {}, {}),
+      [key .. "tokens: a list expected"] = metadata_of("llama", "a", {}),
+      [key .. "tokens: a string expected at 2, got number"] = metadata_of("llama", {"a", 3}, {}),
+      [key .. "tokens: UTF-8 expected at 1"] = metadata_of("llama", {"\xff"}, {}),
+      [key .. 'tokens: "a" stands there twice'] =
+        metadata_of("gpt2", {"a", "a"}, {pre = "gpt-2", merges = {}}),
+      [key .. "scores: a list of 2 expected"] = pieces_with{scores = {0}},
+      [key .. "scores: a number expected at 2, got string"] = pieces_with{scores = {0, "0"}},
+      [key .. "token_type: a list of 2 expected"] = pieces_with{token_type = {1, 1, 1}},
+      [key .. "add_space_prefix: a boolean expected, got number"] =
+        pieces_with{add_space_prefix = 1},
+      [key .. "bos_token_id: the id of one of 2 tokens expected, got 2"] =
+        pieces_with{bos_token_id = 2},
+      [key .. "bos_token_id: the id of one of 2 tokens expected, got -1"] =
+        pieces_with{bos_token_id = -1},
+      [key .. "precompiled_charsmap: bytes expected, got table"] =
+        pieces_with{precompiled_charsmap = {1}},
+    } do
+      assert.matches(wanted, refusal(metadata), 1, true)
+    end
+    for _, metadata in ipairs{{}, metadata_of("none", {}, {})} do
+      assert.equal(key .. "model: there is none", refusal(metadata))
+    end
   end)
 end)
 

@@ -52,6 +52,7 @@ describe("heed.help", function()
       assert.equal(text, said(f) .. "\nSee also log_softmax nn.LogSoftmax nn.Softmax")
     end
     assert.matches("^x:relu%(%)", said("relu_"))
+    for _, name in ipairs{"neg", "fill"} do assert.equal(said(name), said(name .. "_")) end
     assert.matches("Also .*neg_", said("neg"))
     assert.matches("^heed.cuda.memory%(device%?%)", said("cuda.memory"))
   end)

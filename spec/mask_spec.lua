@@ -590,5 +590,9 @@ describe("a chain of operators", function()
       local m = heed.mask.causal()
       for _ = 1, 100 do m = m & m end
     end, "mask: operators that join at most 1048576 words and numbers expected, got 2097151")
+    local m = heed.mask.causal()
+    for _ = 1, 18 do m = m & m end                  -- from 3 to 2^20 - 1 words
+    m = ~m
+    assert.error_matches(function() return ~m end, "at most 1048576 words .* got 1048577")
   end)
 end)

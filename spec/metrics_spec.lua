@@ -86,6 +86,10 @@ describe("metrics of classes", function()
     end
     assert.matches("'macro', 'micro' or 'none' expected as option average, got the string 'mean'",
                    message(heed.f1, {1}, {1}, {average = "mean"}))
+    assert.matches("perplexity: argument 'logits': a tensor or a list expected, got the string",
+                   message(heed.perplexity, "x", {1}))
+    assert.matches("perplexity: argument 'ids': a tensor or a list expected, got the string",
+                   message(heed.perplexity, heed.ones(2, 3), "x"))
     assert.matches("perplexity: argument 'ids': shape %(2%) expected",
                    message(heed.perplexity, heed.ones(2, 3), {1}))
     assert.matches("perplexity: argument 'ids': classes from 1 to 3 expected, got 4",
@@ -216,6 +220,7 @@ describe("optim.plateau", function()
                    message(plateau.load_state, plateau, state))
     near(plateau(1), 0.1)
     assert.matches("update: a number expected as value, got nil", message(plateau.update, plateau))
+    assert.matches("optim.plateau: at most 1 argument expected, got 2", message(plateau, 1, 2))
     assert.matches("write min, a part of the optimiser's rate",
                    message(optim.plateau, {min_lr = 1e-4}))
     assert.matches("below 1 expected as option factor, got 1", message(optim.plateau, {factor = 1}))

@@ -1,8 +1,10 @@
 -- heed.models.load of configurations with numbers that no layer takes: refused by name, as found by
 -- spec/fuzz/directories.lua.
 
+local close = require "spec.support.close"
 local directories = require "spec.support.directories"
 local heed = require "heed"
+local json = require "heed.files.json"
 
 
 -- A model whose configuration has these values, those of a table in the section of that name; or
@@ -70,6 +72,23 @@ describe("models.load refuses", function()
     assert(load("clip", {text_config_dict = {hidden_size = 24, id2label = {}, other = 1}}))
   end)
 
+  it("lists in the place of objects", function()
+    local place <close> = directories.make "llama3"
+    local function refused(file, text)
+      directories.write(place.path .. "/" .. file, text)
+      return select(2, heed.models.load(place.path))
+    end
+    assert.matches('"rope_scaling": an object expected, got 3', why("llama3", {rope_scaling = 3}))
+    os.remove(place.path .. "/model.safetensors")
+    for _, text in ipairs{"{}", "[]", '{"weight_map":[]}', '{"weight_map":3}'} do
+      assert.matches("model.safetensors.index.json: an object expected as weight_map",
+                     refused("model.safetensors.index.json", text), 1, true)
+    end
+    for _, text in ipairs{"[]", "3"} do
+      assert.matches(": config.json: an object expected", refused("config.json", text), 1, true)
+    end
+  end)
+
   it("parts that are not built", function()
     for key, value in pairs{normalize_embedding = false, add_bias_logits = true,
                             static_position_embeddings = true} do
@@ -108,5 +127,60 @@ describe("models.load takes", function()
     assert.is_true(old:texts(ids:clone()):norm():item() > 1)
     assert.is_false(plain:texts(ids):equal(load("clip", {text_config = {eos_token_id = 3}})
       :texts(ids)))
+  end)
+end)
+
+
+describe("a model that no golden directory has", function()
+  -- The logits or features of a directory, whose weights f may change.
+  local function result(from, files, change, f)
+    local place <close> = directories.make(from, files, change)
+    local path = place.path .. "/model.safetensors"
+    local weights = assert(heed.load(path))
+    if f then f(weights) end
+    assert(heed.save(path, weights))
+    local m = assert(heed.models.load(place.path, {dtype = "float64"}))
+    return heed.no_grad(m, heed.tensor{{5, 9, 7, 3, 2, 20, 11, 4, 8}})
+  end
+
+  local function check_close(a, b)
+    local far = (a - b):abs():max():item()
+    assert.is_true(close(far, 0, 0, 1e-5), far)
+    assert.is_true(a:abs():max():item() > 0.1)
+  end
+
+  it("is Llama whose norms have 1 more, and whose words are scaled by sqrt(dim): Gemma", function()
+    local function llama(c) c.tie_word_embeddings, c.hidden_act = false, "gelu_pytorch_tanh" end
+    local wanted = result("llama3", nil, llama, function(weights)
+      weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
+      for name, t in pairs(weights) do
+        if name:find "norm%.weight$" then weights[name] = t + 1 end
+      end
+      local words = "model.embed_tokens.weight"
+      weights[words] = weights[words] * math.sqrt(weights[words]:size(2))
+    end)
+    for _, name in ipairs{"hidden_act", "hidden_activation"} do
+      local got = result("llama3", nil, function(c)
+        c.model_type, c.architectures = "gemma", json.array{"GemmaForCausalLM"}
+        c.hidden_act = "silu"
+        c[name], c.mlp_bias, c.use_bidirectional_attention = "gelu_pytorch_tanh", nil, false
+      end)
+      check_close(got, wanted)
+    end
+    assert.matches('"use_bidirectional_attention": only false is known here, got true',
+                   why("llama3", {model_type = "gemma", use_bidirectional_attention = true}))
+  end)
+
+  it("stretches angles beyond the length that it was trained at: an old file of Nomic", function()
+    local old = {["config.json"] = "config_v4.json", ["model.safetensors"] = "model.safetensors"}
+    local function stretched(c)
+      c.rotary_scaling_factor, c.max_trained_positions = 2, 4
+    end
+    check_close(result("nomic_bert", old, stretched), result("nomic_bert", nil, function(c)
+      c.rope_parameters.rope_type, c.rope_parameters.factor = "dynamic", 2
+      c.max_position_embeddings = 4
+    end))
+    local plain = result("nomic_bert", old)
+    assert.is_true((result("nomic_bert", old, stretched) - plain):abs():max():item() > 1e-3)
   end)
 end)

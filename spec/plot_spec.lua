@@ -179,6 +179,21 @@ describe("a heat map in ASCII", function()
     assert.are.same({19, 20, 4}, {ticks(19), ticks(20), ticks(21)})
   end)
 
+  it("has texts, cells of two columns and names beside each other where they just fit", function()
+    local texts, row = {}, {}
+    for i = 1, 12 do texts[i], row[i] = "abc", i end
+    local function first(o, columns)
+      return plot.heat({row}, o):text(false, columns):match "[^\n]*"
+    end
+    assert.is_number(first({cells = {texts}}, 84):find("abc", 1, true))
+    assert.is_nil(first({cells = {texts}}, 83):find("abc", 1, true))
+    assert.equal("..::::--==++++**##%%%%@@", first(nil, 24))
+    assert.equal(".::-=++*#%%@", first(nil, 23))
+    local o = {columns = texts}
+    assert.equal(("abc "):rep(11) .. "abc", first(o, 48))
+    assert.equal("a a a a a a a a a a a a", first(o, 47))
+  end)
+
   it("has no fewer than 20 columns", function()
     local curve = plot.curve{1, 2}
     assert.are.equal(curve:text(false, 20), curve:text(false, 1))
@@ -262,6 +277,31 @@ describe("a curve", function()
     ]], p:text(false, 25))
   end)
 
+  it("has no labels where they do not fit", function()
+    local p = plot.curve({{1, 2}, {2, 1}, {1, 1}}, {labels = {"abc", "defgh", "ijklmnopqrst"}})
+    assert.is_truthy(p:text(false, 30):find("* abc  o defgh  + ijklmnopqrst", 1, true))
+    assert.is_nil(p:text(false, 29):find "abc")
+  end)
+
+  it("draws the means of columns with several numbers, before their ranges", function()
+    local list = {}
+    for i = 1, 72 do list[i] = i <= 36 and i % 2 * 4 or 4 + i % 4 end
+    assert.are.equal(unindent [[
+      7|         .........
+       |         .........
+       |         *********
+       |         *........
+       |.........*........
+       |.........*
+       |*********
+       |.........
+       |.........
+      0|.........
+       +------------------
+        1               72
+    ]], plot.curve(list):text(false, 20))
+  end)
+
   it("leaves a gap at NaN", function()
     local text = plot.curve({1, nan, nan, 1}):text(false, 24)
     assert.is_truthy(text:find("%* +%*"))
@@ -286,6 +326,15 @@ describe("a curve", function()
         assert.is_true(widest(text) <= 40)
       end
     end
+  end)
+
+  it("has five colours of lines, one after the other", function()
+    local p, colours = plot.curve{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}}, {}
+    for colour in p:text(true, 30):gmatch "38;2;([%d;]+)m" do
+      if colours[#colours] ~= colour then colours[#colours + 1] = colour end
+    end
+    assert.same({"58;110;196", "196;154;40", "178;80;160", "44;152;128", "221;110;60",
+                 "58;110;196"}, colours)                     -- of the last line first
   end)
 
   it("draws a hundred thousand numbers with their range", function()
@@ -368,6 +417,48 @@ describe("gnuplot", function()
       assert.is_truthy(quoted:gsub("\\%d%d%d", ""):match "^[A-Za-z ]*$", quoted)
     end
     assert.is_nil(script:find("`", 1, true))
+  end)
+
+  it("draws up to 4096 cells one by one, and more as one image", function()
+    local function has_image(rows)
+      local script = gnuplot.script(plot.heat(heed.ones(rows, 64)), "png", "out")
+      return script:find(" with image", 1, true)
+    end
+    assert.is_nil(has_image(64))
+    assert.is_number(has_image(65))
+  end)
+
+  it("gets no picture that is too large, of which the message tells the size", function()
+    local many, sizes = {}, {}
+    for i = 1, 200 do many[i] = plot.curve{1, 2} end
+    for i, format in ipairs{"png", "svg"} do
+      local script, why = gnuplot.script(plot.row(many), format, "out")
+      assert.is_nil(script)
+      sizes[i] = why:match "^a picture of (%d+) x %d+ pixels is too large$" // 1
+      assert.is_string(gnuplot.script(plot.row{many[1]}, format, "out"))
+    end
+    assert.equal(2 * sizes[2], sizes[1])
+  end)
+
+  it("tells where it is missing, or what it says", function()
+    local popen, outcome = io.popen, nil
+    local pipe = {read = function() return outcome[1] end,
+                  close = function() return nil, "exit", outcome[2] end}
+    local function why()
+      rawset(io, "popen", function() return pipe end)
+      local bytes, message = gnuplot.render(plot.curve{1, 2}, "png")
+      rawset(io, "popen", popen)
+      assert.is_nil(bytes)
+      return message
+    end
+    outcome = {"sh: 1: gnuplot: not found\n", 127}
+    assert.equal("gnuplot: not found (apt install gnuplot-nox)", why())
+    outcome = {"\n  line 3: undefined variable\n", 1}
+    assert.equal("gnuplot: undefined variable", why())
+    outcome = {"killed\n", 126}
+    assert.equal("gnuplot: killed", why())
+    outcome = {"", 1}
+    assert.equal("gnuplot: no picture", why())
   end)
 
   it("draws PNG and SVG", function()

@@ -6,6 +6,8 @@ local heed = require "heed"
 local message_of = require "spec.support.message"
 local nn = heed.nn
 
+local UNITS <const> = {s = 1, ms = 1e-3, us = 1e-6}
+
 local if_fused = os.getenv "HEED_BUILD" == "basic" and pending or it   -- composed: not captured
 
 local function by_name(list)
@@ -415,7 +417,14 @@ describe("heed.profile", function()
   end)
 
   it("prints tables", function()
-    local text = tostring(heed.profile(Model(), heed.ones(2, 4)))
+    local p = heed.profile(Model(), heed.ones(2, 4))
+    local text = tostring(p)
+    for _, r in ipairs(p.operations) do
+      local row = ("\n%s +%d +([%%d.]+) (%%a+) +%.1f %%%% "):format(r.name, r.calls, 100 * r.share)
+      local n, unit = text:match(row)
+      assert.is_string(n, row)
+      assert.is_true(close(n * UNITS[unit], r.seconds, 0, 0.051 * UNITS[unit]), row)
+    end
     for _, line in ipairs{"operation +calls +time +share +bytes +peak", "\nlinear  +3 ",
                           "\nlayer  +calls", "\nlayers%.2%.2 +1 ", "\n%S+ .*%% .*#+"} do
       assert.matches(line, text)

@@ -57,6 +57,17 @@ describe("an interactive prompt", function()
     assert.is_nil(prompt({}):find("Tab", 1, true))
   end)
 
+  it("completes by what candidates have in common, then they, or by the only one", function()
+    local attach, candidates = core.readline.attach, nil
+    core.readline.attach = function(f) candidates = f return true end
+    prompt({}, true)
+    core.readline.attach = attach
+    local function after(line) return candidates(line, #line + 1) end
+    assert.same({"Linear"}, after "nn.Linea")
+    assert.same({}, after "nn.Zz")
+    assert.same({"LogS", "LogSigmoid", "LogSoftmax"}, after "nn.Log")
+  end)
+
   it("keeps the newest thousand lines of all that write to the file", function()
     local path = os.tmpname()
     history.add(path, {"first", "a\nb"})

@@ -33,6 +33,14 @@ describe("options of rope that change between calls", function()
     assert.is_true(rope(x:narrow(2, 1, 4), {offset = 5}):isfinite():all())
   end)
 
+  it("take positions of one sequence with its axis or without it", function()
+    local p = heed.tensor{4, 0, 9}
+    assert.is_true(rope(x, {positions = p}):equal(rope(x, {positions = p:unsqueeze(1)})))
+    assert.is_true(rope(x, {positions = p}):equal(rope(x:unsqueeze(1), {positions = p})[1]))
+    assert.matches("positions of type int64 and shape %(3%) or %(1, 3%) expected",
+                   message(rope, x, {positions = p:unsqueeze(1):expand(3, 3)}))
+  end)
+
   it("are no other script's: a table that says something else whenever it is read", function()
     for k = 1, 12 do
       local reads, factor = 0, 16 + k

@@ -151,6 +151,7 @@ describe("heed.sample", function()
                    said{repetition_penalty = 2, history = {{1}, {1.5}}})
     assert.matches("ids from 1 to 4 expected, got 5", said{history = {{1}, {5}}})
     assert.matches("for each of 2 rows expected, got 1", said{history = {{1}}})
+    assert.matches("a list of ids expected for row 2, got 3", said{history = {{1}, 3}})
     assert.matches("sample: logits with a largest number expected, got nan as that of row 2",
                    said({}, heed.tensor{{1.0, 2}, {1, 0 / 0}}))
     assert.matches("a float tensor", said({}, heed.tensor{1, 2}))

@@ -148,6 +148,15 @@ describe("an index", function()
         assert.same((best(mine, 5)), all[i], kind)
       end
       assert.same(keys, index:query(q, 5))                 -- 4 unless asked otherwise
+      local same, exact = index:query(q, 20, {rescore = 1})
+      for i, list in ipairs(same) do
+        local mine, numbers = all_scores(f, q[i]:totable(), x:totable()), {}
+        for k, at in ipairs(list) do numbers[k] = mine[at] end
+        assert.is_true(exact[i]:allclose(heed.tensor(numbers), {atol = 1e-5}))
+        table.sort(list)
+        table.sort(near[i])
+        assert.same(near[i], list)
+      end
     end
   end)
 
@@ -299,6 +308,21 @@ describe("an index in a file", function()
         end
       end
     end
+  end)
+
+  it("has keys as integers, where all are", function()
+    local at <close> = place()
+    assert(indexed("float32", heed.ones(3, 4), {keys = {7, 2, 5}}):save(at.path))
+    local keys = heed.load(at.path).keys
+    assert.equal("int64", keys.dtype)
+    assert.same({7, 2, 5}, keys:totable())
+  end)
+
+  it("may have vectors of one number", function()
+    local at <close> = place()
+    assert(indexed("float32", heed.tensor{{2.0}, {-1}}, {similarity = "dot"}):save(at.path))
+    local index = assert(heed.search.load(at.path))
+    assert.same({2, 1}, (index:query(heed.tensor{-1.0})))
   end)
 
   it("may be empty", function()

@@ -91,6 +91,8 @@ describe("the counting task", function()
                    message(tasks.counting, {more = 9}))
     assert.matches("did you mean 'harder'", message(tasks.counting, {rule = "hardr"}))
     assert.matches("at least 1 expected as size", message(tasks.counting, {size = 0}))
+    assert.matches("a number up to 999999 expected as most, got 1000000",
+                   message(tasks.seq2seq, {most = 1000000}))
     assert.matches("did you mean 'length'", message(tasks.counting, {lenght = 4}))
     assert.matches("a function expected as rule, got 5", message(tasks.counting, {rule = 5}))
     local function with(rule) return message(tasks.counting{size = 3, rule = rule}) end
@@ -317,6 +319,17 @@ describe("masked words", function()
     local shown = x[chosen]:eq(#tasks.tokens.masked.x):to("float32"):mean():item()
     assert.is_true(close(shown, 0.8, 0, 0.04), shown)
     assert.is_true(close(chosen:to("float32"):mean():item(), 0.15, 0, 0.02))
+  end)
+
+  it("may be any word in the place of another", function()
+    local x, y = tasks.masked{size = 4000, rate = 0.9, seed = 1}()
+    local hidden = #tasks.tokens.masked.x                      -- the last one
+    local seen, n = {}, 0
+    for _, id in ipairs(x[y:ne(-100):logical_and(x:ne(y)):logical_and(x:ne(hidden))]:totable()) do
+      if not seen[id] then seen[id], n = true, n + 1 end
+    end
+    assert.equal(hidden - 1, n)
+    for id = 1, hidden - 1 do assert.is_true(seen[id], id) end
   end)
 end)
 

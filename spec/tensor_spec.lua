@@ -89,6 +89,26 @@ describe("a tensor is made", function()
 end)
 
 
+describe("a GPU", function()
+  it("may be meant by its number as by its name", function()
+    local x = heed.ones(2, {device = "cpu"})
+    local function outcome(method, ...)
+      local good, y = pcall(x[method], x, ...)
+      return good and y.device or y
+    end
+    for number, name in pairs{[0] = "cuda:0", [15] = "cuda:15"} do
+      assert.equal(outcome("to", name), outcome("cuda", number))
+      assert.equal(outcome("to", name), outcome("cuda", name))
+    end
+    assert.equal(outcome("cuda", 0), outcome "cuda")
+    for _, odd in ipairs{-1, 1.5, "cpu", {}} do
+      assert.matches("cuda: argument 'device': a GPU's number from 0, or its name, expected, got ",
+                     outcome("cuda", odd), 1, true)
+    end
+  end)
+end)
+
+
 describe("a shape", function()
   it("prints, compares and counts from both ends", function()
     local s = heed.zeros(2, 3).shape

@@ -312,6 +312,16 @@ describe("training", function()
                 table.move(names_of(tok), 1, 6, 1, {}))
   end)
 
+  it("puts a text between two special tokens, where there are both", function()
+    for special, wanted in pairs{[{cls = "<c>"}] = {"the"}, [{sep = "<s>"}] = {"the"},
+                                 [{cls = "<c>", sep = "<s>"}] = {"<c>", "the", "<s>"}} do
+      local tok = train{kind = "bpe", text = ("the "):rep(20), vocabulary = 270, special = special}
+      local names = {}
+      for i, id in ipairs(tok:encode("the"):totable()) do names[i] = tok:token(id) end
+      assert.same(wanted, names)
+    end
+  end)
+
   it("is saved, and loaded again with its special tokens", function()
     local tok = train{kind = "bpe", text = TEXT, vocabulary = 300, special = {pad = "<p>"}}
     local folder = os.tmpname()

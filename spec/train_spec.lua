@@ -120,6 +120,21 @@ describe("training", function()
     assert.equal(0.5, o.optimizer.lr)
   end)
 
+  it("does so with an optimizer of the program's own, which has a rate", function()
+    local seen, opt = {}, {lr = 0.5, zero_grad = function() end}
+    function opt:step() seen[#seen + 1] = self.lr end
+    local o = {optimizer = opt, schedule = function(step) return 1 / step end, steps = 3}
+    local run = heed.train(options(o))
+    assert.equal(3, run.steps)
+    assert.same({0.5, 0.25, 0.5 / 3}, seen)
+    assert.equal(0.5, opt.lr)
+    o.on_step = function() error("stop", 0) end
+    o.schedule = function() return 0.25 end
+    assert.is_false(pcall(heed.train, options(o)))
+    assert.equal(0.125, seen[4])
+    assert.equal(0.5, opt.lr)
+  end)
+
   it("clips gradients", function()
     local p = nn.Parameter(heed.zeros(1))
     heed.train(options{

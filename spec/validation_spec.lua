@@ -50,6 +50,22 @@ end
 
 
 describe("a run with validations", function()
+  it("validates in the types that it trains in", function()
+    for _, low in ipairs{false, "bfloat16"} do
+      local seen = {}
+      heed.train(options{
+        autocast = low or nil, steps = 2,
+        validate = {every = 1, steps = 1, batches = function()
+          return heed.ones(2, 3), heed.zeros(2, 1)
+        end, loss = function(y, target)
+          seen[y.dtype] = true
+          return heed.mse_loss(y, target)
+        end},
+      })
+      assert.same({[low or "float32"] = true}, seen)
+    end
+  end)
+
   -- Runs it in another process, which finds the module as this one does.
   local function run_apart(o)
     local call = ("require'spec.validated_run'{checkpoint=%q,kill=%d,log=%q,resume=%s}")

@@ -206,6 +206,11 @@ describe("words of a model", function()
       assert.equal(case[2], words)
       assert.equal(case[2], table.concat(pieces))
       assert.equal(case[2] == text and "max" or "stop", about.reason)
+      local best, found = speaking(text):generate({{role = "user", content = "x"}}, {
+        cache = false, max = #ids, ends = false, stop = case[1], beams = 2,
+      })
+      assert.equal(case[2], best)
+      assert.same(about.ids:totable(), found.ids:totable())
     end
   end)
 
@@ -273,6 +278,7 @@ describe("words of a model", function()
       [{lookup = 0}] = "option lookup", [{lookup = 2, cache = false}] = "takes back",
       [{lookup = 2, window = 4}] = "takes back",
       [{lookup = 2, cache = nn.Cache{window = 8}}] = "takes back",
+      [{lookup = 2, cache = {}}] = "a cache of another kind does not let it",
     } do
       assert.matches(wanted, message(plain.generate, plain, "x", given), 1, true)
     end

@@ -38,13 +38,19 @@ static heed_capture **push_capture (lua_State *L) {
 ** ===================================================================
 */
 
-/* Calls what stands below n arguments, and no hook stops it; false: its error is on top. */
+/*
+** Calls what stands below n arguments, and no hook stops it; false: its error is on top. Calls of
+** heed within it note that there are no hooks; those of the call around it are noted again.
+*/
 static bool call_unhooked (lua_State *L, int n) {
-  lua_Hook f = lua_gethook(L);
+  binding *b = binding_of(L);
+  lua_Hook f = lua_gethook(L), noted = b->hook, noted_main = b->main_hook;
   int mask = lua_gethookmask(L), count = lua_gethookcount(L);
   lua_sethook(L, NULL, 0, 0);
   bool good = lua_pcall(L, n, 0, 0) == LUA_OK;
   if (f != NULL && lua_gethook(L) == NULL) lua_sethook(L, f, mask, count);
+  b->hook = noted;
+  b->main_hook = noted_main;
   return good;
 }
 

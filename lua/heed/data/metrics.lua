@@ -14,13 +14,13 @@ local INTEGERS <const> = {int64 = true, uint8 = true}
 
 
 -- A list or a tensor as a tensor without a graph.
-local function as_tensor(who, i, value)
+local function as_tensor(who, name, value)
   if type(value) == "table" and getmetatable(value) == nil then
     local good, t = pcall(heed.tensor, value)
     if good then value = t end
   end
   if options.is_alive(value) then return value:detach() end
-  fail("%s: argument '%s': a tensor or a list expected, got %s", who, NAMES[i], kind(value))
+  fail("%s: argument '%s': a tensor or a list expected, got %s", who, name, kind(value))
 end
 
 
@@ -86,7 +86,8 @@ end
 -- The predicted and the right class of all that counts, both int64 (N), and how many classes there
 -- are.
 local function read(who, predictions, ids, o)
-  local p, wanted = as_tensor(who, 1, predictions), as_ids(who, 2, as_tensor(who, 2, ids))
+  local p, wanted = as_tensor(who, NAMES[1], predictions), as_tensor(who, NAMES[2], ids)
+  wanted = as_ids(who, 2, wanted)
   local logits = is_logits(p) and p:size(check_dim(who, p, o.dim))
   p = logits and p:argmax(o.dim) or as_ids(who, 1, p)
   check_shapes(who, p.shape, wanted, logits)
@@ -109,7 +110,7 @@ end
 function metrics.perplexity(logits, ids, given, ...)
   options.no_more("perplexity", 3, ...)
   local o = options.read("perplexity", given, {dim = -1, ignore_index = -100})
-  logits, ids = as_tensor("perplexity", 1, logits), as_tensor("perplexity", 2, ids)
+  logits, ids = as_tensor("perplexity", "logits", logits), as_tensor("perplexity", "ids", ids)
   if not logits.dtype:find("float") or logits:dim() == 0 then
     fail("perplexity: argument 'logits': a float tensor with classes expected, got %s",
          options.typed(logits))

@@ -87,7 +87,7 @@ function Module:quantize(type, given, ...)
   if not Module.is(self) then
     heed.fail("quantize: a module expected, as in m:quantize(type), got %s", options.kind(self))
   end
-  options.no_more("quantize", 3, ...)
+  options.no_more("quantize", 2, ...)
   check_type("quantize", type)
   local o = options.read("quantize", given, {except = options.any})
   local named = {}
