@@ -276,6 +276,7 @@ torch_words.module = {
   float = 'm:to("float32")',
   half = 'm:to("float16")',
   load_state_dict = "m:load_state(tensors)",
+  merge_and_unload = "adapters:merge():unload(m), of what nn.lora(m) returned",
   named_buffers = "m:state()",
   named_children = "m:children()",
   register_backward_hook = "m:register_forward_hook(f), and y:register_hook(g) of its results",
