@@ -170,14 +170,13 @@ static const heed_tensor *model_of (op_domain domain, int n, heed_tensor *const 
     model = ts[i];
     most = numel[i];
   }
-  if (model == NULL || scalar_computing(model->type) != model->type) return NULL;
+  if (most <= 0 || scalar_computing(model->type) != model->type) return NULL;
   if (domain == FLT && !scalar_is_float(model->type)) return NULL;
   for (int i = 0; i < n; i++) {
     const heed_tensor *t = ts[i];
     bool alike = t->number ? scalar_category(t->type) <= scalar_category(model->type)
-               : t->type == model->type && period_of(&t->at, &model->at) > 0 &&
-                 layout_is_dense(&t->at);
-    if (!alike) return NULL;
+               : t == model || (t->type == model->type && period_of(&t->at, &model->at) > 0);
+    if (!alike || (!t->number && !layout_is_dense(&t->at))) return NULL;
   }
   return model;
 }
@@ -258,7 +257,7 @@ bool do_map (call *c) {
   heed_tensor *y = result_for(c, to, shape, n, ts);
   if (y == NULL) return false;
   heed_op op = computing_row(c, type, ts);
-  bool short_way = model != NULL && y->type == to && layout_is_dense(&y->at);
+  bool short_way = model != NULL && y->type == to && (y != c->into || layout_is_dense(&y->at));
   if (short_way && run_alike(c, op, type, y, ts, numel)) return give_out(c, y);
   return run_any(c, op, type, shape, y, ts) && give_out(c, y);
 }
