@@ -2,7 +2,7 @@
 -- calls want it until the last of them ends, and then as it was.
 
 local heed = require "heed"
-local nn = heed.nn
+local nn, optim = heed.nn, heed.optim
 
 local PROMPTS <const>, COUNTS <const> = {A = {1, 2}, B = {5, 6, 7}}, {A = 2, B = 5}
 
@@ -70,5 +70,33 @@ describe("generation in coroutines that take turns", function()
     check()
     coroutine.close(left)
     check()
+  end)
+end)
+
+
+describe("averages that are applied in coroutines that take turns", function()
+  it("leave the parameters their own values behind the last", function()
+    local model = nn.Linear(2, 2)
+    local average = optim.EMA(model)
+    local applied = model.weight:detach():clone()
+    heed.no_grad(function() model.weight:add_(1) end)
+    local own = model.weight:detach():clone()
+    local function run() return coroutine.wrap(function() average:apply(coroutine.yield) end) end
+    for _, order in ipairs{{1, 2}, {2, 1}} do
+      local runs = {run(), run()}
+      for i = 1, 2 do
+        runs[i]()
+        assert.is_true(model.weight:equal(applied))
+      end
+      runs[order[1]]()
+      assert.is_true(model.weight:equal(applied))
+      runs[order[2]]()
+      assert.is_true(model.weight:equal(own))
+      average:update()
+      average = optim.EMA(model)
+      applied = own
+      heed.no_grad(function() model.weight:add_(1) end)
+      own = model.weight:detach():clone()
+    end
   end)
 end)
