@@ -92,4 +92,21 @@ describe("a function of the reference", function()
       assert.matches("lookup: at most 2 arguments expected, got 5 as argument " .. 2 + i, message)
     end
   end)
+
+  it("names the list whose entries are arguments, where one of them is none", function()
+    local x = heed.ones(2, 2)
+    local function refuses(message, f, ...)
+      local good, why = pcall(f, ...)
+      assert.is_false(good)
+      assert.matches(message, why, 1, true)
+    end
+    refuses("einsum: argument 'operands': a tensor expected, got the string 'b'", heed.einsum,
+            "ij,jk->ik", x, "b")
+    refuses("einsum: argument 'operands': a tensor expected, got nil", heed.einsum, "ij,jk->ik",
+            nil, x)
+    refuses("permute: argument 'dims': a whole number expected, got the string 'a'", x.permute, x,
+            2, "a")
+    refuses("flip: argument 'dims': a whole number expected, got nil", x.flip, x, 1, nil, 2)
+    refuses("tile: at most 2 arguments expected, got 3", x.tile, x, {2}, 3)
+  end)
 end)

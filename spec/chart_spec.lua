@@ -220,6 +220,15 @@ describe("a chart of points", function()
     assert.are.equal(2, select(2, p:text(false, 40):gsub("%*", "")))
   end)
 
+  it("draws nothing in the middle where all numbers are beyond one bound", function()
+    for _, bounds in ipairs{{min = 200}, {max = -5}} do
+      for _, p in ipairs{plot.scatter({1, 2, 3}, {0, 50, 100}, bounds),
+                         plot.curve({0, 50, 100}, bounds)} do
+        assert.is_nil(p:text(false, 40):find("*", 1, true))
+      end
+    end
+  end)
+
   it("gives gnuplot one point for those that share a pixel", function()
     heed.manual_seed(1)
     local p = plot.scatter(heed.rand(200000), heed.zeros(200000))
@@ -355,6 +364,7 @@ describe("a chart of bars", function()
     refuses("bars: a list of 2 labels expected as option columns, got 1", plot.bars, {1, 2},
             {columns = {1}})
     refuses("bars: a list of names expected as option labels", plot.bars, {1}, {labels = "a"})
+    refuses("bars: at most 1 labels expected, got 2", plot.bars, {1, 2}, {labels = {"a", "b"}})
     refuses("bars: a list with numbers expected", plot.bars, {})
     refuses("bars: a vector expected", plot.bars, heed.zeros(2, 2))
     refuses("'log'", plot.bars, {1}, {log = "y"})
@@ -486,7 +496,7 @@ describe("a grid", function()
     refuses("grid: a tensor of rank 3 or 4 or a list of pictures expected, got 5", plot.grid, 5)
     refuses("grid: a tensor of rank 3 or 4 or a list of pictures", plot.grid, {})
     refuses("grid: a matrix expected at [2], got 3", plot.grid, {weights[1], 3})
-    refuses("grid: a matrix expected at [1], got nil", plot.grid, {nil, weights[1]})
+    refuses("grid: an entry expected at position 1", plot.grid, {nil, weights[1]})
     refuses("grid: a picture expected at [2], got 3", plot.grid, {plot.heat{{1}}, 3})
     refuses("grid: option rows is one of matrices, but pictures are given", plot.grid,
             {plot.heat{{1}}}, {rows = {1}})

@@ -397,9 +397,51 @@ describe("a wrong call", function()
     refuses("option labels", plot.curve, {1}, {labels = "a"})
     refuses("a list of pictures", plot.row, {})
     refuses("a picture expected at [1]", plot.row, {1})
+    refuses("curve: at most 1 numbers as option smooth expected, got 2", plot.curve, {1},
+            {smooth = {1, 2}})
     local p = plot.heat {{1}}
     refuses(".png or .svg", p.save, p, "a.gif")
     refuses("a path expected", p.save, p, nil)
+  end)
+
+  it("reads lists whole, or refuses them", function()
+    for name, f in pairs{curve = plot.curve, bars = plot.bars, hist = plot.hist} do
+      refuses(name .. ": an entry expected at position 2, since there is one at 3, got nil", f,
+              {1, nil, 3})
+      refuses(name .. ": a list expected, got one with the string 'a' as a key", f, {a = 1})
+    end
+    refuses("curve: an entry expected at position 2", plot.curve, {{1}, nil, {3}})
+    refuses("heat: an entry expected at position 2", plot.heat, {{1}, nil, {3}})
+    refuses("grid: an entry expected at position 2", plot.grid, {{{1}}, nil, {{3}}})
+    refuses("heat: a text or a number expected as entry 2 of option rows, got nil", plot.heat,
+            {{1}, {2}, {3}}, {rows = {"a", nil, "c"}})
+    refuses("curve: option labels: a list expected, got one with the string 'train' as a key",
+            plot.curve, {{1}, {2}}, {labels = {train = "a"}})
+  end)
+
+  it("takes as a text what has one", function()
+    refuses("curve: a text or a number expected as option x, got a table", plot.curve, {1, 2},
+            {x = {10, 20}})
+    refuses("curve: a text or a number expected as option x, got a tensor of shape (2)", plot.curve,
+            {1, 2}, {x = heed.tensor {10, 20}})
+    refuses("hist: a text or a number expected as option title, got a function", plot.hist, {1},
+            {title = print})
+    refuses("grid: a text or a number expected as option title", plot.grid, {{{1}}}, {title = {}})
+    refuses("heat: a text or a number expected as a cell of option cells, got an empty table",
+            plot.heat, {{1}}, {cells = {{{}}}})
+    refuses("bars: a text or a number expected as entry 1 of option labels", plot.bars, {1},
+            {labels = {{}}})
+    local shape = heed.ones(2, 3).shape
+    assert.matches("^%(2, 3%)\n", plot.heat({{1}}, {title = shape}):text(false))
+    assert.matches("^7\n", plot.heat({{1}}, {title = heed.tensor(7)}):text(false))
+  end)
+
+  it("takes tensors of cells and marks of its own shape", function()
+    for _, t in ipairs{heed.ones(1, 2), heed.ones(3, 3), heed.ones(2), heed.ones(2, 2, 2)} do
+      refuses("heat: a tensor of shape (2, 2) expected as option cells, got a tensor of shape",
+              plot.heat, {{1, 2}, {3, 4}}, {cells = t})
+      refuses("option mark, got a tensor of shape", plot.heat, {{1, 2}, {3, 4}}, {mark = t:gt(0)})
+    end
   end)
 end)
 

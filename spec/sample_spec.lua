@@ -52,6 +52,16 @@ describe("the probabilities of heed.sample", function()
     end
   end)
 
+  it("are numbers where a temperature takes the best out of the type's range", function()
+    for dtype, large in pairs{float32 = 3e38, float64 = 1.7e308} do
+      local logits = heed.tensor({{1, large, 0.5}, {-large, -large, -math.huge}}, dtype)
+      for _, temperature in ipairs{0.1, 0.9} do
+        local _, p = heed.sample(logits, {temperature = temperature, probabilities = true})
+        assert.same({{0, 1, 0}, {0.5, 0.5, 0}}, p:totable())
+      end
+    end
+  end)
+
   it("come for one row, several, and several dimensions of rows", function()
     local logits = heed.randn(2, 3, 5)
     local ids, probabilities = heed.sample(logits, {top_k = 2, probabilities = true})

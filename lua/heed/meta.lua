@@ -2122,12 +2122,12 @@ function Tensor:retain_grad() end
 heed.retain_grad = Tensor.retain_grad
 
 ---A differentiable function of your own. `forward(ctx, ...)` gives the results, and nothing in
----it is recorded; `backward(ctx, g, ...)` gets their gradients and gives one for each argument
----of forward, nil where there is none. The gradients it gets may not be changed in place. `ctx` is
----a table for what backward needs. Neither function may yield. The graph holds ctx and backward;
----where they lead back to a result, as `ctx.y = y` does, the cycle is collected like any of Lua's.
----Only where the result was written in place into a tensor that has views, or is also a C host's,
----does it last until `backward` frees the graph.
+---it is recorded; `backward(ctx, g, ...)` gets their gradients, nil for a result that nothing
+---was made of, and gives one for each argument of forward, nil where there is none. The gradients
+---it gets may not be changed in place. `ctx` is a table for what backward needs. Neither function
+---may yield. The graph holds ctx and backward; where they lead back to a result, as `ctx.y = y`
+---does, the cycle is collected like any of Lua's. Only where the result was written in place into a
+---tensor that has views, or is also a C host's, does it last until `backward` frees the graph.
 ---> heed.custom{
 --->   forward = function(ctx, x) ctx.x = x return x * x end,
 --->   backward = function(ctx, g) return 2 * ctx.x * g end,

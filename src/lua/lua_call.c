@@ -270,8 +270,13 @@ static void read_positional (reading *r, int n) {
     r->args[next] = read_argument(r, &row->parameter[next], &i);
     next++;
   }
-  if (i <= r->top && !no_options(r, i, next))
-    raise(r->L, "at most %d arguments expected, got %d", row->parameters, r->top);
+  if (i > r->top || no_options(r, i, next)) return;
+  const heed_parameter *last = &row->parameter[row->parameters - 1];
+  const heed_want want = last->want;
+  const char *entry = want == HEED_WANT_TENSORS ? "a tensor" : "a whole number";
+  if ((want == HEED_WANT_TENSORS || want == HEED_WANT_AXES || want == HEED_WANT_SHAPE) &&
+      !lua_istable(r->L, i - 1)) wrong(r, last, i - lua_isnil(r->L, i - 1), entry);
+  raise(r->L, "at most %d arguments expected, got %d", row->parameters, r->top);
 }
 
 
@@ -396,8 +401,7 @@ static bool lacks_self (lua_State *L) { return lua_type(L, 1) != LUA_TUSERDATA &
 
 
 static int l_op (lua_State *L) {
-  if (lacks_self(L)) return refuse_dot(L);
-  return call_op(L, lua_gettop(L));
+  return lacks_self(L) ? refuse_dot(L) : call_op(L, lua_gettop(L));
 }
 
 

@@ -126,10 +126,14 @@ local TINY <const> = {float32 = 2.0 ^ -126, float64 = 2.0 ^ -1022}
 local SMALL <const> = 1e-3             -- a lesser one may take logits out of their type's range
 
 
--- Logits by a temperature; those of a small one as distances from the best, which stay numbers.
+-- Logits by a temperature. A small one, or one that takes the best out of their type's range, gets
+-- them as distances from the best, which stay numbers.
 local function tempered(logits, temperature)
-  if temperature >= SMALL then return logits / temperature end
-  local below = logits - logits:amax(2, true)
+  if temperature >= 1 then return logits / temperature end
+  local best = logits:amax(2, true)
+  local fits = best:abs():lt(temperature / TINY[logits.dtype]):all()
+  if temperature >= SMALL and fits then return logits / temperature end
+  local below = logits - best
   return heed.where(below:eq(0), below, below / math.max(temperature, TINY[logits.dtype]))
 end
 

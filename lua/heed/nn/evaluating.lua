@@ -1,20 +1,59 @@
 -- Calls a function without gradients while a model is in eval mode; behind it each module has its
--- own mode again, also after an error.
+-- own mode again, also after an error. Several such calls may overlap, in coroutines: a module has
+-- its mode again when the last of them has ended.
 
 local core = require "heed.core"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 
+local WEAK <const> = {__mode = "k"}
+
+-- module -> its calls: {running = boolean, modes = {module -> its own mode}}
+local calls_of = setmetatable({}, WEAK)
+
+
+-- A call of a module that runs, other than the one that is given.
+local function running(module, call)
+  for other in pairs(calls_of[module]) do
+    if other ~= call and other.running then return other end
+  end
+end
+
+
+-- A module that trains is in the hands of no other call: one that was left, and never ends, say.
+local function add(call, module, on, back)
+  if module.training or not calls_of[module] then calls_of[module] = setmetatable({}, WEAK) end
+  local first = running(module, call)
+  local mode = module.training
+  if first then mode = first.modes[module] end
+  call.modes[module] = mode
+  calls_of[module][call] = true
+  fields.add(on, module, "training", false, module.training)
+  fields.add(back, module, "training", mode)
+end
+
+
+-- What keeps modules in eval mode, when it is closed, that other calls run.
+local function holding(call, back)
+  return setmetatable({}, {__close = function()
+    for i = 1, #back, 3 do
+      if call.modes[back[i]] ~= nil and running(back[i], call) then back[i + 2] = false end
+    end
+  end})
+end
+
 
 local function during(who, model, f)
   if not Module.is(model) then return f() end
-  local on, back = {}, {}
-  for _, module in model:named_modules() do
-    fields.add(on, module, "training", false, module.training)
-    fields.add(back, module, "training", module.training)
-  end
-  return core.commit_during(who, {fields = on}, {fields = back}, f)
+  local call, on, back = {running = false, modes = {}}, {}, {}
+  for _, module in model:named_modules() do add(call, module, on, back) end
+  fields.add(on, call, "running", true)
+  fields.add(back, call, "running", false)
+  return core.commit_during(who, {fields = on}, {fields = back}, function()
+    local _ <close> = holding(call, back)
+    return f()
+  end)
 end
 
 

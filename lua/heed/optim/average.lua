@@ -72,7 +72,8 @@ local function make(parameters, given, ...)
   options.probability("optim.EMA", "decay", o.decay)
   local names, list = read(parameters)
   local self = setmetatable({options = o, names = names, parameters = list, averages = {},
-                             updates = 0, replayed = false, applied = 0}, EMA)
+                             updates = 0, replayed = false, applied = 0,
+                             calls = setmetatable({}, {__mode = "k"})}, EMA)
   for i, p in ipairs(list) do
     self.averages[i] = heed.keep(p:detach():to(type_of(p)):clone())
   end
@@ -108,19 +109,45 @@ function EMA:update()
 end
 
 
+-- A call of `apply` that runs, other than the one that is given.
+local function running(self, call)
+  for other in pairs(self.calls) do
+    if other ~= call and other.running then return other end
+  end
+end
+
+
+-- What is closed when a call of `apply` ends: where another one runs, the averages stay.
+local function ending(self, call, back)
+  return setmetatable({}, {__close = function()
+    back.fields[3] = self.applied - 1
+    if not running(self, call) then return end
+    for i, own in ipairs(call.own) do own:copy_(self.averages[i]) end
+  end})
+end
+
+
 ---f(...), while the parameters have the averages' values; then they have their own again, also
----after an error.
+---after an error. Of calls that overlap, in coroutines, the last one to end gives these back.
 ---@param f function
 ---@param ... any
 ---@return any ...
 function EMA:apply(f, ...)
   options.callable("apply", "f", f)
-  local own, parameters, applied = {}, self.parameters, self.applied
-  for i, p in ipairs(parameters) do own[i] = heed.keep(p:detach():clone()) end
+  local parameters, applied = self.parameters, self.applied
+  local call, first = {own = {}, running = false}, running(self)
+  for i, p in ipairs(parameters) do
+    call.own[i] = heed.keep((first and first.own[i] or p):detach():clone())
+  end
+  self.calls[call] = true
   local on = {targets = parameters, operands = self.averages,
-              fields = {self, "applied", applied + 1}}
-  local back = {targets = parameters, operands = own, fields = {self, "applied", applied}}
-  return core.commit_during("apply", on, back, f, ...)
+              fields = {self, "applied", applied + 1, call, "running", true}}
+  local back = {targets = parameters, operands = call.own,
+                fields = {self, "applied", applied, call, "running", false}}
+  return core.commit_during("apply", on, back, function(...)
+    local _ <close> = ending(self, call, back)
+    return f(...)
+  end, ...)
 end
 
 

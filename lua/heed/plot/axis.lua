@@ -93,12 +93,12 @@ end
 
 
 ---Where a number stands that the axis shows: 0 at its least, 1 at its largest, beyond these
----outside; the middle if both are equal.
+---outside; the middle at both where they are equal.
 ---@param a heed.plot.axis
 ---@param value number
 ---@return number
 function axis.at(a, value)
-  if a.max <= a.min then return 0.5 end
+  if a.max <= a.min then return value < a.min and -1 or value > a.max and 2 or 0.5 end
   if a.log then
     local low = math.log(a.min)
     return (math.log(value) - low) / (math.log(a.max) - low)

@@ -55,11 +55,12 @@ return function(list, given, ...)
   local lists, series = values.series("bars", list), {}
   check_lengths(lists)
   local names, count = values.names("bars", given.labels), #lists[1]
+  values.check_most("bars", "labels", names, #lists)
   for s, numbers in ipairs(lists) do
     series[s] = {draw = "boxes", label = names[s], boxes = boxes_of(numbers, s, #lists)}
   end
   local y = axis.of("bars", table.move(lists, 1, #lists, 2, {{0.0}}), given)
-  return picture.chart({
+  return picture.chart("bars", {
     series = series, y = y, ground = math.max(y.min, math.min(y.max, 0.0)),
     x = axis.places(count, values.labels("bars", given.columns, count, "columns")),
   }, given)

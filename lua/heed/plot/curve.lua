@@ -1,7 +1,6 @@
 -- plot.curve: lists of numbers, such as losses, as lines.
 
 local axis = require "heed.plot.axis"
-local heed = require "heed"
 local options = require "heed.internal.options"
 local picture = require "heed.plot.picture"
 local values = require "heed.plot.values"
@@ -18,8 +17,12 @@ end
 
 local function series_of(lists, given)
   local names, all = values.names("curve", given.labels), {}
-  if options.last(names) > #lists then
-    heed.fail("curve: at most %d labels expected, got %d", #lists, options.last(names))
+  values.check_most("curve", "labels", names, #lists)
+  for _, name in ipairs{"every", "smooth"} do
+    local counts = given[name]
+    if type(counts) == "table" then
+      values.check_most("curve", "numbers as option " .. name, counts, #lists)
+    end
   end
   for s, list in ipairs(lists) do
     all[s] = {
@@ -83,7 +86,7 @@ return function(list, given, ...)
   local log = axis.logarithmic("curve", given.log)
   local lists = values.series("curve", list)
   local series = series_of(lists, given)
-  return picture.chart({
+  return picture.chart("curve", {
     series = series, x = steps_of(series, log.x), y = axis.of("curve", lists, given, log.y),
     note = note_of(lists, log),
   }, given)

@@ -113,6 +113,7 @@ return function(list, given, ...)
   if type(list) ~= "table" or #list == 0 then
     heed.fail("grid: a tensor of rank 3 or 4 or a list of pictures expected, got %s", kind(list))
   end
+  list = options.whole("grid", list)
   for k = 2, #list do
     if picture.is(list[k]) and not picture.is(list[1]) then
       heed.fail("grid: matrices or pictures alone expected, got %s at [1] and a picture at [%d]; "
@@ -127,5 +128,5 @@ return function(list, given, ...)
   end
   across = given.across and options.count("grid", "option across", given.across) or across
   return picture.new(in_lines(panels, across or math.ceil(math.sqrt(#panels))),
-                     values.title(given.title))
+                     values.title("grid", "title", given.title))
 end

@@ -16,8 +16,8 @@ local function matrix(m)
   end
   local lines = values.table(m)
   if type(lines) ~= "table" then heed.fail("heat: a matrix expected, got %s", kind(m)) end
-  local rows = {}
-  for i, line in options.entries(lines) do
+  local rows = options.whole("heat", lines)
+  for i, line in ipairs(rows) do
     rows[i] = values.numbers("heat", line)
     if #rows[i] ~= #rows[1] then
       heed.fail("heat: rows of equal length expected, got %d and %d", #rows[1], #rows[i])
@@ -28,8 +28,15 @@ local function matrix(m)
 end
 
 
--- Makes a function of (i, j) of a table of rows, of a tensor or of such a function.
-local function lookup(source, option)
+-- Makes a function of (i, j) of a table of rows, of a tensor of the panel's shape or of such a
+-- function.
+local function lookup(panel, source, option)
+  local h, w = panel.height, panel.width
+  if heed.is_tensor(source)
+     and (source:dim() ~= 2 or source:size(1) ~= h or source:size(2) ~= w) then
+    heed.fail("heat: a tensor of shape (%d, %d) expected as option %s, got %s", h, w, option,
+      kind(source))
+  end
   source = values.table(source)
   if type(source) == "function" then return source end
   if type(source) ~= "table" then
@@ -42,7 +49,7 @@ end
 
 local function each_cell(panel, source, option, convert)
   if source == nil then return nil end
-  local at, result = lookup(source, option), {}
+  local at, result = lookup(panel, source, option), {}
   for i = 1, panel.height do
     result[i] = {}
     for j = 1, panel.width do result[i][j] = convert(at(i, j)) end
@@ -52,7 +59,8 @@ end
 
 
 local function cell_text(value)
-  return value ~= nil and value ~= false and values.text(value) or ""
+  return value ~= nil and value ~= false and values.text("heat", "a cell of option cells", value)
+         or ""
 end
 
 
@@ -65,7 +73,7 @@ local function numbers_of(rows, form)
     local good, text = pcall(string.format, form, value)
     if good then return text end
     heed.fail("heat: a format for %s, such as '%%.1f', expected as option cells, got %s",
-      values.text(value), kind(form))
+      values.text("heat", "a cell", value), kind(form))
   end
 end
 
@@ -106,6 +114,6 @@ return function(m, given, ...)
   panel.cells = each_cell(panel, cells, "cells", cell_text)
     or each_cell(panel, panel.marks, "mark", function(marked) return marked and "x" or "" end)
   panel.scale = axis.of("heat", rows, given)
-  panel.title = values.title(given.title)
+  panel.title = values.title("heat", "title", given.title)
   return picture.new{{panel}}
 end

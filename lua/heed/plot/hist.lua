@@ -115,7 +115,7 @@ return function(list, given, ...)
   widen(a, given)
   local numbers = counts(x, a, bins)
   local y = upwards(numbers, log.y)
-  return picture.chart({
+  return picture.chart("hist", {
     x = a, y = y, ground = y.min, series = {{draw = "boxes", boxes = boxes_of(numbers, a)}},
     note = #left_out > 0 and "left out: " .. table.concat(left_out, ", ") or nil,
   }, given)

@@ -35,12 +35,13 @@ end
 
 
 ---A picture of one chart.
+---@param who string
 ---@param panel table what it shows: its axes x and y, series, ground and note
 ---@param given {title: string?, x: string?, y: string?} what is written around it
 ---@return heed.Plot
-function picture.chart(panel, given)
-  panel.kind, panel.title = "chart", values.title(given.title)
-  panel.x.title, panel.y.title = values.title(given.x), values.title(given.y)
+function picture.chart(who, panel, given)
+  panel.kind, panel.title = "chart", values.title(who, "title", given.title)
+  panel.x.title, panel.y.title = values.title(who, "x", given.x), values.title(who, "y", given.y)
   return picture.new{{panel}}
 end
 

@@ -84,7 +84,7 @@ return function(x, y, given, ...)
   end
   local ids, classes = classes_of(given.classes, #xs)
   local points, others = shown(xs, ys, ids, log)
-  return picture.chart({
+  return picture.chart("scatter", {
     x = axis.of("scatter", {points.xs}, {}, log.x),
     y = axis.of("scatter", {points.ys}, given, log.y),
     series = series_of(points, classes, values.names("scatter", given.labels)),

@@ -16,10 +16,22 @@ local function spell(c)
 end
 
 
+-- Whether a value has a text that says what it is, and not where it lies in memory.
+local function has_text(value)
+  if heed.is_tensor(value) then return value:numel() == 1 end
+  return value ~= nil and not tostring(value):find(("%p"):format(value), 1, true)
+end
+
+
 ---A label, a title or the text of a cell: one line of valid UTF-8, with numbers in few digits.
+---@param who string
+---@param what string "option title"
 ---@param value any
 ---@return string
-function values.text(value)
+function values.text(who, what, value)
+  if not has_text(value) then
+    heed.fail("%s: a text or a number expected as %s, got %s", who, what, kind(value))
+  end
   local integer = math.type(value) == "float" and math.tointeger(value)
   local text = tostring(integer or value)
   if math.type(value) == "float" and not integer then text = ink.short(value) end
@@ -55,8 +67,8 @@ function values.numbers(who, list)
   if type(given) ~= "table" then
     heed.fail("%s: a list of numbers expected, got %s", who, kind(list))
   end
-  local numbers = {}
-  for k, value in options.entries(given) do numbers[k] = number(who, value) end
+  local numbers = options.whole(who, given)
+  for k, value in ipairs(numbers) do numbers[k] = number(who, value) end
   if #numbers == 0 then heed.fail("%s: a list with numbers expected, got an empty one", who) end
   return numbers
 end
@@ -82,9 +94,20 @@ function values.series(who, list)
   local first = type(list) == "table" and list[1]
   local several = heed.is_tensor(first) and first:dim() > 0 or type(first) == "table"
   if not several then return {values.vector(who, list)} end
-  local all = {}
-  for s = 1, #list do all[s] = values.vector(who, list[s]) end
+  local all = options.whole(who, list)
+  for s, part in ipairs(all) do all[s] = values.vector(who, part) end
   return all
+end
+
+
+---Refuses a list that has an entry behind position n.
+---@param who string
+---@param what string
+---@param list table
+---@param n integer
+function values.check_most(who, what, list, n)
+  local last = options.last(list)
+  if last > n then heed.fail("%s: at most %d %s expected, got %d", who, n, what, last) end
 end
 
 
@@ -93,11 +116,15 @@ end
 ---@param names any
 ---@return table<integer, string>
 function values.names(who, names)
-  if names ~= nil and type(names) ~= "table" then
+  if names == nil then return {} end
+  if type(names) ~= "table" then
     heed.fail("%s: a list of names expected as option labels, got %s", who, kind(names))
   end
+  options.check_list(who .. ": option labels", names)
   local texts = {}
-  for s, name in next, names or {} do texts[s] = values.text(name) end
+  for s, name in next, names do
+    texts[s] = values.text(who, ("entry %d of option labels"):format(s), name)
+  end
   return texts
 end
 
@@ -116,16 +143,20 @@ function values.labels(who, list, n, option)
       type(given) == "table" and #given or kind(list))
   end
   local texts = {}
-  for k = 1, n do texts[k] = values.text(given[k]) end
+  for k = 1, n do
+    texts[k] = values.text(who, ("entry %d of option %s"):format(k, option), given[k])
+  end
   return texts
 end
 
 
 ---The text of an option, if it was given.
+---@param who string
+---@param option string
 ---@param value any
 ---@return string?
-function values.title(value)
-  return value and values.text(value) or nil
+function values.title(who, option, value)
+  return value and values.text(who, "option " .. option, value) or nil
 end
 
 
