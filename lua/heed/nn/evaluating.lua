@@ -38,7 +38,11 @@ end
 local function holding(call, back)
   return setmetatable({}, {__close = function()
     for i = 1, #back, 3 do
-      if call.modes[back[i]] ~= nil and running(back[i], call) then back[i + 2] = false end
+      local module = back[i]
+      if call.modes[module] ~= nil then
+        if running(module, call) then back[i + 2] = false end
+        calls_of[module][call] = nil
+      end
     end
   end})
 end

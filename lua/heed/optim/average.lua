@@ -121,6 +121,7 @@ end
 local function ending(self, call, back)
   return setmetatable({}, {__close = function()
     back.fields[3] = self.applied - 1
+    self.calls[call] = nil
     if not running(self, call) then return end
     for i, own in ipairs(call.own) do own:copy_(self.averages[i]) end
   end})
