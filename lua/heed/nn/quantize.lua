@@ -43,6 +43,9 @@ end
 
 -- Names of option except, each of which must be that of a weight.
 local function check_except(except, named)
+  if type(except) ~= "table" then
+    heed.fail("quantize: a list of names expected as option except, got %s", options.kind(except))
+  end
   options.check_list("quantize", except)
   for i = 1, options.last(except) do
     local name, found = except[i], false
