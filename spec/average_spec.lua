@@ -149,6 +149,24 @@ describe("an average of weights", function()
     end
   end)
 
+  it("and states of steps stay as they are where weights become blocks later", function()
+    local model, x = nn.Linear(64, 64, {bias = false}), heed.randn(2, 64)
+    local ema, opt = optim.EMA(model), optim.Adam(model:parameters())
+    model(x):sum():backward()
+    opt:step()
+    local function kept() return {ema:state()["average.weight"], opt:state()["exp_avg.1"]} end
+    local before = kept()
+    model:quantize("q4_0")
+    nn.Linear(2, 2):to("float64")                            -- a move that all follow
+    for i, t in ipairs(kept()) do assert.is_true(t:equal(before[i])) end
+    assert.matches("update: operand 1: values expected, got blocks of type q4_0",
+                   message(ema.update, ema))
+    assert.matches("apply: a tensor of blocks, q4_0, cannot be changed",
+                   message(ema.apply, ema, model))
+    for i, t in ipairs(kept()) do assert.is_true(t:equal(before[i])) end
+    opt:step()
+  end)
+
   it("refuses what it does not take", function()
     local p = parameter(1.0)
     assert.matches("optim.EMA: a list of tensors expected, .* got 3", message(optim.EMA, 3))
