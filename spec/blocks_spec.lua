@@ -72,10 +72,10 @@ describe("heed.quantize", function()
       {"one of q4_0, .* expected as type, got 7", x, 7},
       {"a tensor expected, got an empty table", {}, "q8_0"},
       {"a tensor of a float type expected, got int64", heed.ones(2, 32):to("int64"), "q8_0"},
-      {"q8_0 has rows of a multiple of 32 elements, got the shape %(2, 33%)", heed.randn(2, 33),
-       "q8_0"},
+      {"quantize: q8_0 has rows of a multiple of 32 elements, got the shape %(2, 33%)",
+       heed.randn(2, 33), "q8_0"},
       {"q6_k has rows of a multiple of 256 elements", x, "q6_k"},
-      {"finite values of at most 65504 expected for q4_0", x / 0, "q4_0"},
+      {"quantize: finite values of at most 65504 expected for q4_0", x / 0, "q4_0"},
       {"finite values of at most 65504 expected for q8_0", x * (0 / 0), "q8_0"},
       {"finite values of at most 65504 expected for q5_1", x * 1e6, "q5_1"},
     } do
@@ -448,6 +448,18 @@ describe("module:quantize", function()
     assert.equal("q8_0", m.first.weight.dtype)
     assert.equal("bfloat16", m.norm.weight.dtype)
     assert.matches("Linear%(64, 64%) +weight %(64, 64%) frozen", tostring(m))
+  end)
+
+  it("names the weight that blocks cannot hold, and leaves the module", function()
+    local m = Model()
+    heed.no_grad(function() m.second.weight[1][1] = math.huge end)
+    assert.matches(" quantize: second.weight: finite values of at most 65504 expected for q8_0",
+                   message(m.quantize, m, "q8_0"))
+    assert.equal("float32", m.first.weight.dtype)
+    assert.same({weight = "rows of 33 elements, no multiple of 32"},
+                nn.Linear(33, 2):quantize("q8_0"))
+    assert.same({weight = "option except names it"},
+                nn.Linear(32, 2):quantize("q8_0", {except = {"weight"}}))
   end)
 
   it("leaves what is named, and what shares it", function()
