@@ -133,6 +133,40 @@ describe("an average of weights", function()
       ["average.bias"] = heed.zeros(1)}))
   end)
 
+  it("leaves out weights in blocks, which nothing trains", function()
+    local model = nn.Sequential{nn.Linear(64, 64), nn.Linear(64, 32, {bias = false})}
+    model:quantize("q8_0")
+    local ema = optim.EMA(model, {decay = 0.5})
+    heed.no_grad(model[1].bias.add_, model[1].bias, 2)
+    ema:update()
+    local state, x = ema:state(), heed.randn(2, 64)
+    assert.is_nil(state["average.1.weight"])
+    assert.is_true((state["average.1.bias"] + 1):allclose(model[1].bias))
+    assert.is_true(ema:apply(model, x):equal(model[2](heed.linear(x, model[1].weight,
+                                                                 state["average.1.bias"]))))
+    for _, given in ipairs{model[2], model[2]:parameters()} do
+      assert.matches("optim.EMA: .*parameters expected", message(optim.EMA, given))
+    end
+  end)
+
+  it("and states of steps stay as they are where weights become blocks later", function()
+    local model, x = nn.Linear(64, 64, {bias = false}), heed.randn(2, 64)
+    local ema, opt = optim.EMA(model), optim.Adam(model:parameters())
+    model(x):sum():backward()
+    opt:step()
+    local function kept() return {ema:state()["average.weight"], opt:state()["exp_avg.1"]} end
+    local before = kept()
+    model:quantize("q4_0")
+    nn.Linear(2, 2):to("float64")                            -- a move that all follow
+    for i, t in ipairs(kept()) do assert.is_true(t:equal(before[i])) end
+    assert.matches("update: operand 1: values expected, got blocks of type q4_0",
+                   message(ema.update, ema))
+    assert.matches("apply: a tensor of blocks, q4_0, cannot be changed",
+                   message(ema.apply, ema, model))
+    for i, t in ipairs(kept()) do assert.is_true(t:equal(before[i])) end
+    opt:step()
+  end)
+
   it("refuses what it does not take", function()
     local p = parameter(1.0)
     assert.matches("optim.EMA: a list of tensors expected, .* got 3", message(optim.EMA, 3))

@@ -72,10 +72,10 @@ describe("heed.quantize", function()
       {"one of q4_0, .* expected as type, got 7", x, 7},
       {"a tensor expected, got an empty table", {}, "q8_0"},
       {"a tensor of a float type expected, got int64", heed.ones(2, 32):to("int64"), "q8_0"},
-      {"q8_0 has rows of a multiple of 32 elements, got the shape %(2, 33%)", heed.randn(2, 33),
-       "q8_0"},
+      {"quantize: q8_0 has rows of a multiple of 32 elements, got the shape %(2, 33%)",
+       heed.randn(2, 33), "q8_0"},
       {"q6_k has rows of a multiple of 256 elements", x, "q6_k"},
-      {"finite values of at most 65504 expected for q4_0", x / 0, "q4_0"},
+      {"quantize: finite values of at most 65504 expected for q4_0", x / 0, "q4_0"},
       {"finite values of at most 65504 expected for q8_0", x * (0 / 0), "q8_0"},
       {"finite values of at most 65504 expected for q5_1", x * 1e6, "q5_1"},
     } do
@@ -127,6 +127,44 @@ describe("a tensor of blocks", function()
     } do
       local why = message(f)
       assert.is_truthy(why:find("whole", 1, true) or why:find("a multiple of 32", 1, true), why)
+    end
+  end)
+
+  it("is copied as blocks where its rows lie along the last dimension, and else refused", function()
+    local path = os.tmpname()
+    for _, name in ipairs{"q8_0", "q4_0"} do
+      local square = heed.quantize(heed.randn(2, 32, 32), name)
+      local turned = square:transpose(2, 3)
+      for where, f in next, {
+        clone = turned.clone, contiguous = turned.contiguous, data = turned.data,
+        flatten = function() return turned:flatten(1, 2) end,
+        reshape = function() return turned:reshape(64, 32) end,
+        save = function() return heed.save(path, {w = turned}) end,
+      } do
+        assert.matches(("%s: rows of type %s stay whole, and lie along dimension 2 of the shape "
+                        .. "%%(2, 32, 32%%), not along the last one"):format(where, name),
+                       message(f, turned))
+      end
+      assert.is_true(turned:to("float32"):equal(square:to("float32"):transpose(2, 3)))
+      assert.equal(square:data(), turned:transpose(2, 3):data())
+      local swapped = square:transpose(1, 2)
+      assert.equal(swapped:clone():data(), swapped:data())
+      assert.is_true(swapped:clone():to("float32"):equal(square:to("float32"):transpose(1, 2)))
+      local empty = heed.quantize(heed.zeros(0, 32), name):t()
+      assert.equal("", empty:data())
+    end
+    os.remove(path)
+  end)
+
+  it("is no argument of what is captured, but may be found by it", function()
+    local w = heed.quantize(heed.randn(8, 64), "q4_0")
+    local given = heed.capture(heed.linear)
+    assert.matches("capture: values expected in arguments, got blocks of type q4_0",
+                   message(given, heed.randn(2, 64), w))
+    local found = heed.capture(function(a) return heed.linear(a, w) end)
+    for _ = 1, 3 do
+      local a = heed.randn(2, 64)
+      assert.is_true(found(a):equal(heed.linear(a, w)))
     end
   end)
 
@@ -412,6 +450,18 @@ describe("module:quantize", function()
     assert.matches("Linear%(64, 64%) +weight %(64, 64%) frozen", tostring(m))
   end)
 
+  it("names the weight that blocks cannot hold, and leaves the module", function()
+    local m = Model()
+    heed.no_grad(function() m.second.weight[1][1] = math.huge end)
+    assert.matches(" quantize: second.weight: finite values of at most 65504 expected for q8_0",
+                   message(m.quantize, m, "q8_0"))
+    assert.equal("float32", m.first.weight.dtype)
+    assert.same({weight = "rows of 33 elements, no multiple of 32"},
+                nn.Linear(33, 2):quantize("q8_0"))
+    assert.same({weight = "option except names it"},
+                nn.Linear(32, 2):quantize("q8_0", {except = {"weight"}}))
+  end)
+
   it("leaves what is named, and what shares it", function()
     local m = Model()
     local kept = m:quantize("q4_0", {except = {"head", "first.weight"}})
@@ -424,8 +474,34 @@ describe("module:quantize", function()
                    message(m.quantize, m, "q4_0", {except = {"tail"}}))
     assert.matches("names of layers expected as option except, got 3",
                    message(m.quantize, m, "q4_0", {except = {3}}))
+    assert.matches("a list of names expected as option except, got the string 'head'",
+                   message(m.quantize, m, "q4_0", {except = "head"}))
     assert.matches("unknown option 'exept'", message(m.quantize, m, "q4_0", {exept = {}}))
     assert.matches("expected as type, got 'q7'", message(m.quantize, m, "q7"))
+  end)
+
+  it("makes modules that load states of the same types, also of files, and no others", function()
+    local ids, path = heed.tensor{{1, 5}, {9, 2}}, os.tmpname()
+    local m, other, third = Model(), Model(), Model()
+    for _, model in ipairs{m, other} do model:quantize("q4_0") end
+    third:quantize("q8_0")
+    local run = heed.capture(function(x) return m(x) end)
+    for _ = 1, 3 do heed.no_grad(run, ids) end
+    local before, wanted = m.first.weight:data(), heed.no_grad(other, ids)
+    assert.matches("first.weight: q4_0 %(.-%) expected, got q8_0",
+                   message(m.load_state, m, third:state()))
+    assert.equal(before, m.first.weight:data())
+    assert.equal(m, m:load_state(other:state()))
+    assert.is_false(m.first.weight.requires_grad)
+    assert.is_true(rawequal(m.head.weight, m.embed.weight))
+    assert.is_true(heed.no_grad(m, ids):equal(wanted))
+    assert.is_true(heed.no_grad(run, ids):equal(wanted))
+    assert(heed.save(path, other:state()))
+    m = Model()
+    m:quantize("q4_0")
+    m:load_state((heed.load(path, {mapped = true})))
+    os.remove(path)
+    assert.is_true(heed.no_grad(m, ids):equal(wanted))
   end)
 
   it("leaves no other floats beside a table in blocks, whose rows are float32", function()

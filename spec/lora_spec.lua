@@ -265,6 +265,13 @@ describe("nn.lora", function()
     assert.is_true((model.embed(ids):equal(embedded)))
   end)
 
+  it("takes a layer that several targets name once", function()
+    for _, targets in ipairs{{"query", "attend.query"}, {"attend.query", "query", "query"}} do
+      local adapters = nn.lora(nn.Encoder(8, 2, 2), {rank = 2, targets = targets})
+      assert.equal(4, #adapters:parameters())
+    end
+  end)
+
   it("drops of the adapters' input while training", function()
     local model = new()
     disturbed(nn.lora(model, {dropout = 0.5}))

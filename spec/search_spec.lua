@@ -262,6 +262,8 @@ describe("similarity", function()
     assert.is_true(of():allclose(heed.tensor{{0.6, 1.0}, {0.0, 0.0}}))
     assert.is_true(of("euclidean"):allclose(heed.tensor{{-20 ^ 0.5, 0.0}, {-1.0, -5.0}}))
     assert.is_true(of("manhattan"):allclose(heed.tensor{{-6.0, 0.0}, {-1.0, -7.0}}))
+    assert.matches("search.similarity: vectors of one type expected, got float64 and float32",
+                   message(heed.search.similarity, a:double(), b:float()))
     assert.matches("cosine, dot, euclidean, manhattan as option similarity expected, got the "
                    .. "string 'cosin'; did you mean 'cosine'", message(of, "cosin"))
     assert.matches("vectors of one size expected, got shapes %(2, 2%) and %(1, 3%)",

@@ -187,8 +187,18 @@ describe("rows of ids", function()
     assert.matches("2 lengths expected, got a list of 1", said({{1}, {2}}, {lengths = {1}}))
     assert.matches("2 lengths expected, got 3", said({{1}, {2}}, {lengths = 3}))
     assert.matches("2 lengths expected, got a tensor", said({{1}, {2}}, heed.zeros(2, 2)))
-    assert.matches("ids expected in row 2, int64 of rank 1 or 2, or a list, got 5",
+    assert.matches("decode: row 2: ids expected, int64 of rank 1 or 2, or a list, got 5",
                    said{{1}, 5})
+    assert.matches("decode: row 2: an id expected at position 1, got 1.5", said{{1}, {1.5}})
+    assert.matches("decode: an id expected at position 2, got true", said{1, true})
+    assert.matches("decode: an id expected at position 1, got the string '1'", said{"1"})
+    assert.matches("decode: an entry expected at position 2, since there is one at 3",
+                   said{1, nil, 2})
+    assert.matches("decode: a list expected, got one with the string 'ids' as a key",
+                   said{ids = {1}})
+    assert.equal(tok:decode{1, 2}, tok:decode{heed.tensor(1), 2.0})
+    assert.matches("encode: a text, or a list of texts expected, got an empty table",
+                   message(tok.encode, tok, {}))
     assert.matches("ids from 1 to 4 expected, got 9 at position 1", said{{1}, {9}})
     assert.matches("at most 2 arguments expected", said({1}, {special = true}, 5))
     assert.matches("unknown option 'length'; did you mean 'lengths'", said({{1}}, {length = 1}))

@@ -9,6 +9,7 @@
 --   end)
 --   for x, y in batches do step(x, y) end
 
+local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
@@ -72,6 +73,10 @@ local function read(call, x)
     call.count = call.count + 1
     call.number[x] = call.count
     if is_tensor(x) then
+      if blocks[x.dtype] then
+        fail("capture: values expected in arguments, got blocks of type %s, which f may find in a "
+             .. "local of its surroundings", x.dtype)
+      end
       call.tensors[#call.tensors + 1] = x
       call.trained = call.trained or x.requires_grad
       parts[#parts + 1] = ("%s %s %s"):format(x.dtype, x.device, tostring(x.shape))

@@ -148,8 +148,8 @@ local function quantize(model, o)
   for _, p in ipairs(parameters) do before[p] = p.dtype end
   local good, kept = pcall(model.quantize, model, o.quantize)
   if not good then
-    local message = type(kept) == "string" and kept:match("finite values of at most .*")
-    if message then refuse.with("weights: %s", message) end
+    local message = type(kept) == "string" and kept:match("quantize: (.*: finite values of .*)")
+    if message then refuse.with("%s", message) end
     error(kept, 0)
   end
   model:to("float32")

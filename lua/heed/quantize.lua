@@ -1,6 +1,7 @@
 -- heed.quantize: a tensor in blocks of few bits.
 
 local check_type = require "heed.internal.block_type"
+local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
 
@@ -27,7 +28,7 @@ function M.quantize(t, type, ...)
     heed.fail("quantize: a tensor of a float type expected, got %s", t.dtype)
   end
   check_type("quantize", type)
-  return heed.no_grad(t.to, t:detach(), type)
+  return core.called("quantize", heed.no_grad, t.to, t:detach(), type)
 end
 
 

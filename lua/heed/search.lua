@@ -104,7 +104,9 @@ function M.similarity(a, b, given, ...)
   local o = options.read("search.similarity", given, {similarity = "cosine"})
   local f = SIMILARITIES[check_word("search.similarity", "similarity", o.similarity, SIMILARITIES)]
   a, b = check_vectors("search.similarity", "a", a), check_vectors("search.similarity", "b", b)
-  if a:size(2) ~= b:size(2) then
+  if a.dtype ~= b.dtype then
+    fail("search.similarity: vectors of one type expected, got %s and %s", a.dtype, b.dtype)
+  elseif a:size(2) ~= b:size(2) then
     fail("search.similarity: vectors of one size expected, got shapes %s and %s", tostring(a.shape),
          tostring(b.shape))
   end

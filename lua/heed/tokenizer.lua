@@ -111,6 +111,9 @@ end
 -- Texts, or pairs of them, as ids (B, T), their lengths, and types where they are asked for.
 local function encode_all(tok, texts, o)
   options.check_list("encode", texts)
+  if next(texts) == nil then
+    fail("encode: a text, or a list of texts expected, got an empty table")
+  end
   if o.pair ~= nil or o.offsets then
     fail("encode: one text expected with option %s, got a list%s", o.pair and "pair" or "offsets",
          o.pair and "; write pairs as {text, other}" or "")
@@ -171,9 +174,9 @@ end
 local function decode_one(tok, ids, o, where)
   if is_ids(ids) then ids = ids:to("cpu"):contiguous()
   elseif type(ids) == "table" and not getmetatable(ids) then
-    ids = heed.tensor(ids, {dtype = "int64", device = "cpu"})
+    ids = heed.tensor(options.ids("decode" .. where, ids), {dtype = "int64", device = "cpu"})
   else
-    fail("decode: ids expected%s, int64 of rank 1 or 2, or a list, got %s", where, kind(ids))
+    fail("decode%s: ids expected, int64 of rank 1 or 2, or a list, got %s", where, kind(ids))
   end
   return core.called("decode", native.decode, tok.native, ids, o.special)
 end
@@ -241,7 +244,7 @@ function Tokenizer:decode(ids, lengths, given)
     if lengths and (is_ids(row) or type(row) == "table") then
       row = first_of(row, rawget(lengths, i), i)
     end
-    texts[i] = decode_one(self, row, o, (" in row %d"):format(i))
+    texts[i] = decode_one(self, row, o, (": row %d"):format(i))
   end
   return texts
 end

@@ -47,6 +47,9 @@ static bool prepare_target (const commit *m, int i) {
   if (of->op != HEED_mul && !check_own(m, "operand", of->operands, i)) return false;
   if (of->op != HEED_copy && !scalar_is_float(t->type))
     return core_fail(m->cx, "commit", "target %d is of no float type", i + 1) != NULL;
+  if (of->op == HEED_lerp && scalar_is_block(of->operands[i]->type))
+    return core_fail(m->cx, "commit", "operand %d: values expected, got blocks of type %s", i + 1,
+                     scalar_names[of->operands[i]->type]) != NULL;
   m->operand[i] = graph_operand(t, of->op != HEED_mul ? of->operands[i] : NULL);
   return m->operand[i] != NULL && capture_input(m->cx, t) && capture_input(m->cx, m->operand[i]);
 }

@@ -25,6 +25,7 @@ bool move_copy (heed_context *cx, heed_op op, heed_tensor *to, heed_tensor *from
   work w;
   view x;
   if (to == NULL || from == NULL) return false;
+  if (to->type == from->type && !tensor_copies(from, op_name(op))) return false;
   if (cx->scope.composing)
     return heed_apply_in_place(cx, HEED_copy, (heed_value[]){heed_t(to), heed_t(from)}, 2);
   copy_op kind = to->store == from->store ? COPY_OVERLAPPING : COPY_APART;

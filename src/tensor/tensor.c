@@ -360,6 +360,20 @@ static view view_data (const heed_tensor *t, heed_type type, const void *data) {
 }
 
 
+bool tensor_copies (const heed_tensor *t, const char *function) {
+  layout dense;
+  char text[LAYOUT_TEXT];
+  const int elements = scalar_blocks[t->type].elements;
+  if (!scalar_is_block(t->type) || layout_numel(&t->at) == 0) return true;
+  layout_dense(&dense, t->at.rank, t->at.size);
+  const int row = layout_block_axis(&t->at, elements);
+  return row == layout_block_axis(&dense, elements) ||
+         core_fail(t->cx, function, "rows of type %s stay whole, and lie along dimension %d of the "
+                   "shape %s, not along the last one; x:to(\"float32\")", scalar_names[t->type],
+                   row + 1, layout_text(&t->at, text));
+}
+
+
 static bool copy (heed_context *cx, device *where, view to, view from) {
   work w;
   work_copy(&w, COPY_APART, to, from);
@@ -404,6 +418,7 @@ static bool check_data (const heed_tensor *t, const char *function, heed_type ty
   if (scalar_is_block(type) && type != t->type)
     return core_fail(t->cx, function, "a tensor of type %s has no data of type %s",
                      scalar_names[t->type], scalar_names[type]);
+  if (scalar_is_block(type) && !tensor_copies(t, function)) return false;
   return data != NULL || layout_numel(&t->at) == 0 ||
          core_fail(t->cx, function, "there are no data");
 }

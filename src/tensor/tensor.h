@@ -31,6 +31,9 @@ struct heed_tensor {
 heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape);  /* dense, on the
                                                         current device */
 heed_tensor *tensor_moved (heed_tensor *t, device *where, heed_type type);   /* a dense copy */
+/* Can t be copied as it is? Blocks can where their rows lie along the axis where a dense tensor of
+   t's shape has them. */
+bool tensor_copies (const heed_tensor *t, const char *function);
 device *tensor_device (const heed_tensor *t);        /* NULL: a number, which is on all of them */
 /* The device of t; of a number the one on which it would get storage. */
 static inline device *tensor_where (const heed_tensor *t) {

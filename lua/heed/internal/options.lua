@@ -362,6 +362,21 @@ function options.whole(who, list)
 end
 
 
+---The ids of a list of the caller's, numbers or tensors of one; refuses all that are not whole.
+---@param who string whose list it is, too: "decode: row 2"
+---@param list table
+---@return integer[]
+function options.ids(who, list)
+  local ids = options.whole(who, list)
+  for i, id in ipairs(ids) do
+    if options.is_alive(id) and id:dim() == 0 then id = id:item() end
+    ids[i] = type(id) == "number" and math.tointeger(id)
+             or heed.fail("%s: an id expected at position %d, got %s", who, i, options.kind(id))
+  end
+  return ids
+end
+
+
 ---Checks a size or a count; a float without a fraction is one.
 ---@param who string
 ---@param what string

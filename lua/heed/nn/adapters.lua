@@ -274,16 +274,15 @@ end
 ---Where the modules of a model stand, by a test of their paths.
 ---@param model heed.Module
 ---@param wanted fun(path: string): any
----@return {path: string, table: table, key: any, value: heed.Module, wanted: any}[]
+---@return {path: string, table: table, key: any, value: heed.Module}[]
 function adapters.places(model, wanted)
   local places = {}
   for path, module in model:named_modules() do
     for _, f in ipairs(module:fields()) do
       local below = path == "" and f.name or path .. "." .. f.name
-      local found = f.role == "module" and wanted(below)
-      if found then
+      if f.role == "module" and wanted(below) then
         local t, key = place_of(module, f.name)
-        places[#places + 1] = {path = below, table = t, key = key, value = f.value, wanted = found}
+        places[#places + 1] = {path = below, table = t, key = key, value = f.value}
       end
     end
   end

@@ -23,11 +23,13 @@ local function ends_with(path, name)
 end
 
 
--- The first of the names that a path ends with.
-local function target_of(path, targets)
+-- Whether a path ends with one of the names; all that it ends with are found then.
+local function is_target(path, targets, found)
+  local is = false
   for _, name in ipairs(targets) do
-    if ends_with(path, name) then return name end
+    if ends_with(path, name) then is, found[name] = true, true end
   end
+  return is
 end
 
 
@@ -42,12 +44,9 @@ local function places_in(model, targets)
   local found, names = {}, {}
   local places = adapters.places(model, function(path)
     names[path:match("[^.]+$")] = true
-    return target_of(path, targets)
+    return is_target(path, targets, found)
   end)
-  for _, place in ipairs(places) do
-    check_target(place.path, place.value)
-    found[place.wanted] = true
-  end
+  for _, place in ipairs(places) do check_target(place.path, place.value) end
   for _, name in ipairs(targets) do
     if not found[name] then
       local own = rawget(PUBLISHED, name)

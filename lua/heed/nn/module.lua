@@ -20,6 +20,7 @@
 -- A name that was never set, and that no class has, raises when it is read. A field that is set
 -- later is false in `init`: `self.cache = false`.
 
+local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local field_names = require "heed.nn.field_names"
 local fields = require "heed.internal.fields"
@@ -461,24 +462,29 @@ function Module:compare(given)
 end
 
 
--- The tensors of a module that a state has values for, and these values, on the same devices. Of
--- several names of a tensor the last one counts.
-local function values_of(slot_list, given)
-  local targets, operands = {}, {}
+-- What gives a module's tensors the values that a state has for them, on the same devices; blocks,
+-- which nothing writes into, get other memory. Of several names of a tensor the last one counts.
+local function changes_of(slot_list, given)
+  local changes = {targets = {}, operands = {}, takers = {}, givers = {}, gradients = {}}
   for _, slot in ipairs(slot_list) do
-    local value = nil
+    local own, value = slot.value, nil
     for _, name in ipairs(slot.names) do value = given[name] or value end
-    if value then
-      targets[#targets + 1] = slot.value
-      operands[#targets] = value:to(slot.value.device)
+    if value and blocks[own.dtype] then
+      local n = #changes.takers + 1
+      changes.takers[n], changes.givers[n] = own, value:clone():to(own.device)
+      changes.gradients[n] = false
+    elseif value then
+      local n = #changes.targets + 1
+      changes.targets[n], changes.operands[n] = own, value:to(own.device)
     end
   end
-  return targets, operands
+  return changes
 end
 
 
 ---Copies the values of a state into the module's own tensors. If anything in it does not fit,
----one error lists all that doesn't, and nothing is loaded.
+---one error lists all that doesn't, and nothing is loaded. Weights in blocks take those of the
+---same type, in memory of their own.
 ---@param given table<string, heed.Tensor>
 ---@param how? {strict: boolean} false: names may be missing or unexpected; these are returned
 ---@return heed.Module|string[] module itself; or the names that are missing
@@ -490,8 +496,7 @@ function Module:load_state(given, how, ...)
   local all = slots(self)
   local found = state.differences(all, given)
   state.refuse("load_state", state.problems(found, strict))
-  local targets, operands = heed.no_grad(values_of, all, given)
-  core.commit("load_state", {targets = targets, operands = operands})
+  core.commit("load_state", heed.no_grad(changes_of, all, given))
   if strict then return self end
   return found.missing, found.unexpected
 end

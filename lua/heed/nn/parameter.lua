@@ -4,6 +4,7 @@
 --   nn.Buffer      is saved
 --   any tensor     moves with the module, and that is all; a leaf that requires grad is refused
 
+local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
@@ -220,7 +221,7 @@ end
 
 
 ---Adds to a list of fields the entries that follow tensors: those that become others, and then lie
----on other devices or are of other types.
+---on other devices or are of other types. The types of entries beside blocks stay.
 ---@param list any[]
 ---@param entries (heed.Tensor|false)[]
 ---@param tensors heed.Tensor[] released ones are followed no more, and released entries stay
@@ -230,7 +231,8 @@ function parameter.follow(list, entries, tensors, becomes, type_of)
   for i, t in ipairs(tensors) do
     if entries[i] and options.is_alive(t) then
       local now = becomes[t] or t
-      local sent = like(entries[i], now, type_of and type_of(now) or now.dtype)
+      local dtype = blocks[now.dtype] and entries[i].dtype or type_of and type_of(now) or now.dtype
+      local sent = like(entries[i], now, dtype)
       if sent then fields.add(list, entries, i, sent) end
     end
   end

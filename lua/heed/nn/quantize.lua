@@ -27,10 +27,14 @@ end
 local function ends_with(path, name) return path == name or path:sub(-#name - 1) == "." .. name end
 
 
+-- The name of the weight of a part of a module; it is "weight" of the module itself, "" by name.
+local function weight_of(name) return name == "" and "weight" or name .. ".weight" end
+
+
 -- Why a weight stays as it is; nil: it does not. `name` is that of its module.
 local function reason(weight, name, type, except)
   for _, other in ipairs(except) do
-    if ends_with(name, other) or ends_with(name .. ".weight", other) then
+    if ends_with(name, other) or ends_with(weight_of(name), other) then
       return "option except names it"
     end
   end
@@ -43,6 +47,9 @@ end
 
 -- Names of option except, each of which must be that of a weight.
 local function check_except(except, named)
+  if type(except) ~= "table" then
+    heed.fail("quantize: a list of names expected as option except, got %s", options.kind(except))
+  end
   options.check_list("quantize", except)
   for i = 1, options.last(except) do
     local name, found = except[i], false
@@ -50,7 +57,7 @@ local function check_except(except, named)
       heed.fail("quantize: names of layers expected as option except, got %s", options.kind(name))
     end
     for path in next, named do
-      found = found or ends_with(path, name) or ends_with(path .. ".weight", name)
+      found = found or ends_with(path, name) or ends_with(weight_of(path), name)
     end
     if not found then heed.fail("quantize: no linear layer or embedding is called '%s'", name) end
   end
@@ -98,16 +105,17 @@ function Module:quantize(type, given, ...)
   local kept, of = {}, {}
   for name, weight in next, named do
     local why = reason(weight, name, type, except)
-    if why then kept[name .. ".weight"] = why
-    else of[weight] = true end
+    if why then kept[weight_of(name)] = why
+    else of[weight] = weight_of(name) end
   end
   for name, weight in next, named do           -- what shares a weight that is kept
-    if kept[name .. ".weight"] then of[weight] = nil end
+    if kept[weight_of(name)] then of[weight] = nil end
   end
   local changes = parameter.moved(others(self, of), {"float32"})
-  for weight in next, of do
+  for weight, name in next, of do
     local n = #changes.takers + 1
-    changes.takers[n], changes.givers[n] = weight, quantize(weight, type)
+    changes.takers[n] = weight
+    changes.givers[n] = core.called("quantize: " .. name, quantize, weight, type)
     changes.gradients[n] = false
   end
   core.commit("quantize", changes)

@@ -8,6 +8,7 @@
 --   end
 --   local accuracy = ema:apply(evaluate, model)
 
+local blocks = require "heed.internal.blocks"
 local recording = require "heed.internal.recording"
 local core = require "heed.core"
 local fields = require "heed.internal.fields"
@@ -31,16 +32,20 @@ local function is_average(value)
 end
 
 
--- Names and parameters of what was given.
+-- Names and parameters of what was given, without those in blocks, which nothing trains.
 local function read(given)
   local names, list = {}, {}
+  local function add(name, p)
+    if not blocks[p.dtype] then names[#names + 1], list[#list + 1] = name, p end
+  end
   if Module.is(given) then
-    for name, p in given:named_parameters() do names[#names + 1], list[#list + 1] = name, p end
+    for name, p in given:named_parameters() do add(name, p) end
     if #list == 0 then fail("optim.EMA: a module with parameters expected, got one without") end
     return names, list
   end
   parameters_of.check("optim.EMA", given)
-  for i, p in ipairs(given) do names[i], list[i] = tostring(i), p end
+  for i, p in ipairs(given) do add(tostring(i), p) end
+  if #list == 0 then fail("optim.EMA: parameters expected, got weights in blocks alone") end
   return names, list
 end
 
@@ -62,7 +67,8 @@ end
 ---@field decay? number what an average keeps of itself at an update; 0.999 unless given
 ---@field warmup? boolean at update n it keeps (1 + n) / (10 + n), where that is less
 
----Averages of parameters, which begin as their values now.
+---Averages of parameters, which begin as their values now. Weights in blocks, which nothing trains,
+---have none.
 ---@param parameters heed.Module|heed.Tensor[]
 ---@param given? heed.EMA.options
 ---@return heed.EMA
