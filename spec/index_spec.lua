@@ -152,6 +152,12 @@ describe("a tensor as index", function()
     assert.same({2, 8}, values(z[{heed.tensor{{true, false}, {false, true}}, 2}]))
   end)
 
+  it("picks a tensor without axes by a boolean without axes, as a vector", function()
+    local scalar, yes = heed.tensor(3.5), heed.tensor(true)
+    assert.same({3.5}, scalar:masked_select(yes):totable())
+    assert.same({}, scalar:masked_select(yes:logical_not()):totable())
+  end)
+
   it("is refused when it is of another type, or points outside", function()
     assert.error_matches(function() return x[heed.tensor{1.0}] end, "int64 or bool.*float32")
     assert.error_matches(function() return x[heed.tensor({1}, {dtype = "uint8"})] end, "uint8")
