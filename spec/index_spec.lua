@@ -162,6 +162,8 @@ describe("a tensor as index", function()
     assert.error_matches(function() return x[heed.tensor{1.0}] end, "int64 or bool.*float32")
     assert.error_matches(function() return x[heed.tensor({1}, {dtype = "uint8"})] end, "uint8")
     assert.error_matches(function() return x[heed.tensor(true)] end, "rank 0")
+    assert.error_matches(function() return heed.take(x, {heed.tensor{1}, heed.tensor(true)}) end,
+                         "take: .*entry 2: .*got bool of rank 0")
     assert.error_matches(function() return x[heed.tensor{4}] end, "4.*1 to 3")
     assert.error_matches(function() return x[heed.tensor{0}] end, "0")
     assert.error_matches(function() return x[heed.tensor{-4}] end, "%-4")
