@@ -3,6 +3,7 @@
 
 local heed = require "heed"
 local device = require "spec.support.device"
+local directories = require "spec.support.directories"
 local nn = require "heed.nn"
 local optim = require "heed.optim"
 
@@ -24,6 +25,18 @@ describe("the plugin", function()
     assert.matches("false%s+cuda%.so can't be loaded: .*README%.md.+",
                    printed("HEED_CUDA=./README.md", script))
     assert.is_true(#printed("HEED_CUDA=/" .. ("x/"):rep(3000), script) < 400)
+  end)
+
+  it("is the one beside the core, wherever that is", function()
+    local core = package.searchpath("heed.core", package.cpath)
+    if not core then pending "the core is part of the host"; return end
+    local folder <close> = directories.free()
+    assert(os.execute(("mkdir -p '%s/heed' && cp '%s' '%s/heed'"):format(folder.path, core,
+                                                                        folder.path)))
+    directories.write(folder.path .. "/heed/cuda.so", "no plugin")
+    local settings = ("HEED_CUDA= LUA_CPATH='%s/?.so'"):format(folder.path)
+    assert.matches("false%s+cuda%.so can't be loaded: .*/heed/cuda%.so",
+                   printed(settings, [[print(require("heed").cuda.available())]]))
   end)
 end)
 

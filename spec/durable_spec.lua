@@ -98,6 +98,18 @@ describe("a save", function()
     assert.matches("a.npy: cannot write: Too many levels of symbolic links", why)
   end)
 
+  it("goes through as many symbolic links as a load", function()
+    local function link(i) return in_folder(i .. ".npy") end
+    assert(heed.save(link(0), heed.tensor{0}))
+    for i = 1, 41 do assert(shell("ln -s %d.npy '%s'", i - 1, link(i))) end
+    assert(heed.save(link(40), heed.tensor{7}))
+    assert.equal(7, heed.load(link(40)):item())
+    local done, why = heed.save(link(41), heed.tensor{1})
+    assert.is_nil(done)
+    assert.matches("Too many levels of symbolic links", why)
+    assert.is_nil((heed.load(link(41))))
+  end)
+
   it("removes what a kill left, and leaves nothing itself", function()
     local path = in_folder "a.safetensors"
     local script = "local heed = require 'heed' local x = heed.rand(1 << 20) "

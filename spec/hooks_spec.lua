@@ -196,6 +196,24 @@ describe("register_hook", function()
     assert.equal(before, heed.graph_nodes())
   end)
 
+  it("is collected when it is removed, or its graph is freed, before its tensor is", function()
+    local x, functions = heed.ones(2):requires_grad_(), setmetatable({}, {__mode = "k"})
+    local y = x * 2
+    local function hook(t)
+      local two = heed.tensor{2}
+      local function f(g) return g * two end
+      functions[f] = true
+      return t:register_hook(f)
+    end
+    hook(x):remove()
+    hook(y)
+    y:sum():backward()
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(next(functions))
+    assert.same({{4, 4}, {2, 2}}, {x.grad:totable(), y:totable()})
+  end)
+
   it("stays as long as its graph, whatever else is collected", function()
     local x, seen = leaf{1.0}, {}
     local z

@@ -152,10 +152,18 @@ describe("a tensor as index", function()
     assert.same({2, 8}, values(z[{heed.tensor{{true, false}, {false, true}}, 2}]))
   end)
 
+  it("picks a tensor without axes by a boolean without axes, as a vector", function()
+    local scalar, yes = heed.tensor(3.5), heed.tensor(true)
+    assert.same({3.5}, scalar:masked_select(yes):totable())
+    assert.same({}, scalar:masked_select(yes:logical_not()):totable())
+  end)
+
   it("is refused when it is of another type, or points outside", function()
     assert.error_matches(function() return x[heed.tensor{1.0}] end, "int64 or bool.*float32")
     assert.error_matches(function() return x[heed.tensor({1}, {dtype = "uint8"})] end, "uint8")
     assert.error_matches(function() return x[heed.tensor(true)] end, "rank 0")
+    assert.error_matches(function() return heed.take(x, {heed.tensor{1}, heed.tensor(true)}) end,
+                         "take: .*entry 2: .*got bool of rank 0")
     assert.error_matches(function() return x[heed.tensor{4}] end, "4.*1 to 3")
     assert.error_matches(function() return x[heed.tensor{0}] end, "0")
     assert.error_matches(function() return x[heed.tensor{-4}] end, "%-4")

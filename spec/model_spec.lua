@@ -86,6 +86,14 @@ describe("freeze", function()
     assert.is_false(m:freeze():freeze(false).table.requires_grad)
     assert.matches("freeze: true or false expected, got 1", message(m.freeze, m, 1))
   end)
+
+  it("is refused for a weight that was computed meanwhile, and freezes none then", function()
+    local m = nn.Linear(2, 2):freeze()
+    m.weight:mul_(heed.ones(1, {requires_grad = true}))
+    m.bias:requires_grad_()
+    assert.matches("only a leaf can stop requiring grad", message(m.freeze, m))
+    assert.is_true(m.bias.requires_grad)
+  end)
 end)
 
 

@@ -116,7 +116,8 @@ static bool back (void *self, int n, heed_tensor *const *gradients, int ninputs,
 
 static bool negate (void *self, int n, heed_tensor *const *gradients, int ninputs,
                     heed_tensor **results) {
-  (void)self; (void)n; (void)ninputs;
+  (void)self;
+  check(n == 1 && ninputs == 1, "a gradient for a gradient");
   heed_value g[] = {heed_t(*gradients)};
   *results = heed_call(heed_context_of(*gradients), HEED_neg, g, 1);
   return *results != NULL;
@@ -327,6 +328,20 @@ static void numbers_keep_their_types (heed_context *cx) {
   heed_drop(y); heed_drop(n);
 }
 
+/* Also while work is captured, when values of tensors cannot be read. */
+static void numbers_become_bytes (heed_context *cx) {
+  static const double from[] = {-INFINITY, -1.5, 0, 1.5, 300, INFINITY, NAN};
+  static const uint8_t to[] = {0, 0, 0, 1, 255, 255, 0};
+  for (int i = 0; i < 14; i++) {
+    uint8_t byte = 9;
+    heed_tensor *n = heed_number(cx, from[i % 7]);
+    if (i == 7) check(heed_capture_begin(cx, "cpu"), "a capture");
+    check(heed_read(n, HEED_UINT8, &byte) && byte == to[i % 7], "a number as the nearest byte");
+    heed_drop(n);
+  }
+  heed_capture_drop(cx, heed_capture_end(cx));
+}
+
 static void bools_are_one (heed_context *cx) {
   uint8_t odd[4] = {0, 1, 2, 255}, bytes[4];
   const uint8_t even[4] = {0, 1, 1, 1};
@@ -523,6 +538,7 @@ int main (void) {
   mixes_precision(cx, other);
   numbers_broadcast(cx);
   numbers_keep_their_types(cx);
+  numbers_become_bytes(cx);
   bools_are_one(cx);
   rounds_alike();
   rules_say_who_may_attend(cx);

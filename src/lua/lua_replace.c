@@ -117,7 +117,7 @@ static void push_folder (lua_State *L, const char *path) {
 static const char *follow (lua_State *L, const char *path) {
   char link[4096];
   luaL_checkstack(L, LINKS + 4, "heed");
-  for (int i = 0; i < LINKS; i++) {
+  for (int i = 0; i <= LINKS; i++) {
     ssize_t n = readlink(path, link, sizeof link);
     if (n < 0) return path;
     errno = ENAMETOOLONG;
