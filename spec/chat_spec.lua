@@ -193,6 +193,10 @@ describe("chat templates", function()
       ["nothing == nowhere"] = "True", ["strftime_now('%Y-%m-%d%%') | length"] = "11",
       ["1 is true"] = "False", ["true is number"] = "True", ["true is integer"] = "False",
       ["true is odd"] = "True", ["false is even"] = "True", ["3.0 is odd"] = "True",
+      ["1 is eq true"] = "True", ["1 is odd is true"] = "True", ["1 is odd if true"] = "True",
+      ["1 is odd and false"] = "False", ["1 is odd or true"] = "True",
+      ["1 is odd not in [false]"] = "True", ["1 is odd if false else 2"] = "2",
+      ["1 is odd in [true]"] = "True", ["1 is defined in [false]"] = "False",
     } do
       assert.equal(wanted, rendered("{{ " .. source .. " }}"), source)
     end
