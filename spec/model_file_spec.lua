@@ -176,6 +176,10 @@ describe("a .model file", function()
       for legacy, wanted in pairs{[true] = "▁a|</s>|▁ab", [false] = "▁a|</s>|ab"} do
         local tok = assert(beside(tiny() .. BPE, {tokenizer_config = {legacy = legacy}}))
         assert.equal(wanted, pieces(tok, "a</s>ab", {parse = true}))
+        tok = assert(beside(tiny() .. BPE .. field(3, number_field(4, 0)),
+                            {tokenizer_config = {legacy = legacy}}))
+        assert.equal(legacy and "▁a|▁|</s>|▁|▁ab" or "▁a|▁|</s>|▁ab",
+                     pieces(tok, "a </s> ab", {parse = true}))
       end
     end)
 
