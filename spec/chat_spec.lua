@@ -222,6 +222,9 @@ describe("chat templates", function()
     end
     local function nested(n) return ("{% if 1 %}"):rep(n) .. "x" .. ("{% endif %}"):rep(n) end
     assert.equal(("x"):rep(99), rendered(nested(1):rep(98) .. nested(59)))
+    local again = "{% macro f(n) %}x{% if n > 1 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(N) }}"
+    assert.equal(("x"):rep(100), rendered((again:gsub("N", "100"))))
+    assert.matches("calls itself too often", message(rendered, (again:gsub("N", "101"))))
     local names = {}
     for name in pairs(_G) do names[#names + 1] = name end
     for _, name in ipairs(names) do
