@@ -83,6 +83,18 @@ describe("a .model file", function()
     assert.is_true(others > 5 and same > 200)
   end)
 
+  it("has bytes for what its pieces have not, where it says so", function()
+    local list = {tiny()}
+    for byte = 0, 255 do list[#list + 1] = piece(("<0x%02X>"):format(byte), 0, 6) end
+    for falls_back, wanted in pairs{[0] = {4, 0}, {4, 15 + 0xc3, 15 + 0xa4}} do
+      for model = 1, 2 do
+        local trainer = field(2, number_field(3, model) .. number_field(35, falls_back))
+        local tok = assert(load(table.concat(list) .. trainer))
+        assert.same(wanted, cut(tok, "a\u{e4}"))
+      end
+    end
+  end)
+
   it("of BPE joins the pair whose piece has the highest score", function()
     local trimming = assert(load(tiny() .. BPE))
     local plain = assert(load(tiny() .. BPE .. field(3, number_field(4, 0))))
