@@ -201,6 +201,10 @@ describe("a .model file", function()
       assert.equal(18, #tok)
       assert.same({18, 16}, {tok:id "<extra_id_0>", tok:id "<extra_id_2>"})
       assert.equal("▁ab|<extra_id_1>|▁a|</s>", pieces(tok, "ab<extra_id_1>a", {parse = true}))
+      local plain = assert(beside(tiny() .. UNIGRAM .. field(3, number_field(4, 0)),
+                                  {tokenizer_config = config}))
+      assert.equal("▁ab|▁|<extra_id_1>|▁|▁a|</s>",
+                   pieces(plain, "ab <extra_id_1> a", {parse = true}))
       local _, types = tok:encode("a", {pair = "a", types = true})
       assert.same({1, 1, 1, 1}, types:totable())
       config.pad_token, config.cls_token = "<none>", "<first>"
