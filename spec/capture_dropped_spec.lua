@@ -1,6 +1,7 @@
 -- Captured work that is dropped before it was done: what keeps tensors over calls is as before, and
 -- a tensor that never got a value is refused by name.
 
+local data = require "heed.data"
 local heed = require "heed"
 local nn = require "heed.nn"
 local optim = require "heed.optim"
@@ -90,6 +91,31 @@ describe("a recording that is dropped", function()
     dropped(function() return heed.attention(q, k, k, {mask = mask}) end)
     assert.equal(heed.attention(q, k, k, {causal = true}):data(),
                  heed.attention(q, k, k, {mask = mask}):data())
+  end)
+
+  it("leaves batches to make their order again", function()
+    local x = heed.arange(6):to("float32")
+    local batches, last = data.batches(x, {size = 2, shuffle = false}), nil
+    dropped(function() return batches() end)
+    for batch in batches do last = batch end
+    assert.same({5, 6}, last:totable())
+  end)
+
+  it("leaves a window over a cache to be laid again", function()
+    heed.manual_seed(4)
+    local layer, x = nn.MultiHeadAttention(4, 2), heed.randn(1, 5, 4)
+    local mask, plain, cache = heed.mask.window(2), nn.Cache{capacity = 8}, nn.Cache{capacity = 8}
+    local function call(own, i)
+      return layer(x:narrow(2, i, 1), {mask = mask, causal = true, cache = own})
+    end
+    heed.no_grad(function()
+      local first = layer(x:narrow(2, 1, 1), {causal = true, cache = cache})
+      assert.equal(layer(x:narrow(2, 1, 1), {causal = true, cache = plain}):data(), first:data())
+      for i = 2, 5 do
+        dropped(function() return call(cache, i) end)
+        assert.equal(call(plain, i):data(), call(cache, i):data())
+      end
+    end)
   end)
 
   it("leaves a cache at its tokens", function()

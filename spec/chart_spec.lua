@@ -152,6 +152,10 @@ describe("a histogram", function()
                    true)
   end)
 
+  it("has ends without digits that are negligible between them", function()
+    assert.matches("\n  0 +12%.3$", plot.hist({0.0012, 12.3456}):text(false, 40))
+  end)
+
   it("counts a million numbers", function()
     heed.manual_seed(3)
     local list, sum = counts_of(plot.hist(heed.rand(1000, 1000), {bins = 10})), 0

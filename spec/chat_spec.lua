@@ -193,6 +193,10 @@ describe("chat templates", function()
       ["nothing == nowhere"] = "True", ["strftime_now('%Y-%m-%d%%') | length"] = "11",
       ["1 is true"] = "False", ["true is number"] = "True", ["true is integer"] = "False",
       ["true is odd"] = "True", ["false is even"] = "True", ["3.0 is odd"] = "True",
+      ["1 is eq true"] = "True", ["1 is odd is true"] = "True", ["1 is odd if true"] = "True",
+      ["1 is odd and false"] = "False", ["1 is odd or true"] = "True",
+      ["1 is odd not in [false]"] = "True", ["1 is odd if false else 2"] = "2",
+      ["1 is odd in [true]"] = "True", ["1 is defined in [false]"] = "False",
     } do
       assert.equal(wanted, rendered("{{ " .. source .. " }}"), source)
     end
@@ -218,6 +222,9 @@ describe("chat templates", function()
     end
     local function nested(n) return ("{% if 1 %}"):rep(n) .. "x" .. ("{% endif %}"):rep(n) end
     assert.equal(("x"):rep(99), rendered(nested(1):rep(98) .. nested(59)))
+    local again = "{% macro f(n) %}x{% if n > 1 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(N) }}"
+    assert.equal(("x"):rep(100), rendered((again:gsub("N", "100"))))
+    assert.matches("calls itself too often", message(rendered, (again:gsub("N", "101"))))
     local names = {}
     for name in pairs(_G) do names[#names + 1] = name end
     for _, name in ipairs(names) do

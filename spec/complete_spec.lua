@@ -142,6 +142,7 @@ describe("completion", function()
       ["child."] = {"own"}, ["hostile:"] = {},
       ["hostile{o"] = {"or"}, ["hostile(1, {fo"] = {"for"}, ["loop.x"] = {},
       ["protected."] = {"a"}, ["absent."] = {}, ["hostile.own."] = {},
+      ["absent.hostile."] = {},
     } do
       assert.same(wanted, complete(scope, line, #line), line)
     end

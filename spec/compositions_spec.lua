@@ -66,6 +66,8 @@ describe("meshgrid", function()
     assert.matches(": meshgrid: .*a tensor expected, got 3", message_of(heed.meshgrid, {a, 3}))
     assert.matches(": meshgrid: .*a tensor expected, got 3", message_of(heed.meshgrid, a, 3, {}))
     assert.matches("float32, and int64 as entry 2", message_of(heed.meshgrid, a, int{1}))
+    assert.matches("at most 2 arguments expected, got 5 as argument 3",
+                   message_of(heed.meshgrid, {a}, {}, 5))
     assert.matches("'index'", message_of(heed.meshgrid, a, {index = "ij"}))
   end)
 end)

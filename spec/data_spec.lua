@@ -149,6 +149,8 @@ for _, kind in ipairs{"chars", "words"} do
     it("keeps the most frequent tokens", function()
       local v = data[kind]("a a b b c d a", {most = kind == "chars" and 3 or 2})
       assert.same(kind == "chars" and {" ", "a", "b"} or {"a", "b"}, v.tokens)
+      v = data[kind]("z z f e d c b a g h i", {most = kind == "chars" and 3 or 2})
+      assert.same(kind == "chars" and {" ", "a", "z"} or {"a", "z"}, v.tokens)
     end)
 
     it("is saved and loaded", function()

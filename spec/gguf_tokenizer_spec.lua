@@ -393,6 +393,13 @@ describe("pieces in GGUF's metadata", function()
     assert.is_truthy(by_metadata(text, rows))
   end)
 
+  it("are joined in the order of their merges, whatever that of their ids", function()
+    local text, rows = merged({"a", "b", "c", "ab", "bc"}, {"b c", "a b"})
+    assert.equal("a|bc", pieces(assert(by_metadata(text, rows)), "abc"))
+    text, rows = merged({"a", "b", "c", "ab", "bc"}, {"a b", "b c"})
+    assert.equal("ab|c", pieces(assert(by_metadata(text, rows)), "abc"))
+  end)
+
   it("are refused where Metaspace begins or splits texts otherwise", function()
     local mark = "\u{2581}"
     local function why(way, tokens, merges)

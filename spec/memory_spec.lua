@@ -154,6 +154,19 @@ describe("a tensor", function()
     assert.is_true(heed.memory().live < before + 4 * MIB)
   end)
 
+  it("holds what a predicate of masks says for some shapes, not for all there were", function()
+    local q, keys = heed.ones(1, 1, 1, 4), heed.ones(1, 1, 2048, 4)
+    local m = heed.mask.predicate(function() return true end)
+    collectgarbage()
+    local before = heed.memory().live
+    for n = 2048, 2048 - 255, -1 do
+      local k = keys:narrow(3, 1, n)
+      heed.attention(q, k, k, {mask = m})
+    end
+    collectgarbage()
+    assert.is_true(heed.memory().live - before < 100 * 2048)
+  end)
+
   -- Lua's memory that 50 calls take while the collector stands still.
   local function taken_by(f)
     f()

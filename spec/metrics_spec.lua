@@ -62,6 +62,7 @@ describe("metrics of classes", function()
     assert.is_true(close(heed.perplexity(logits:movedim(3, 2), ids, {dim = 2}),
                          math.exp(-sum / 5), 1e-5))
     assert.is_true(close(heed.perplexity(heed.zeros(3, 7), {1, 5, 7}), 7, 1e-6))
+    assert.is_true(close(heed.perplexity(heed.zeros(7), heed.tensor(3)), 7, 1e-6))
     local none = heed.perplexity(logits, heed.full({2, 3}, -100))
     assert.is_true(none ~= none)
   end)
@@ -88,6 +89,8 @@ describe("metrics of classes", function()
                    message(heed.f1, {1}, {1}, {average = "mean"}))
     assert.matches("perplexity: argument 'logits': a tensor or a list expected, got the string",
                    message(heed.perplexity, "x", {1}))
+    assert.matches("a float tensor with classes expected, got a tensor of shape %(%)",
+                   message(heed.perplexity, heed.tensor(0.5), heed.tensor(1)))
     assert.matches("perplexity: argument 'ids': a tensor or a list expected, got the string",
                    message(heed.perplexity, heed.ones(2, 3), "x"))
     assert.matches("perplexity: argument 'ids': shape %(2%) expected",

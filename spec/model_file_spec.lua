@@ -83,6 +83,18 @@ describe("a .model file", function()
     assert.is_true(others > 5 and same > 200)
   end)
 
+  it("has bytes for what its pieces have not, where it says so", function()
+    local list = {tiny()}
+    for byte = 0, 255 do list[#list + 1] = piece(("<0x%02X>"):format(byte), 0, 6) end
+    for falls_back, wanted in pairs{[0] = {4, 0}, {4, 15 + 0xc3, 15 + 0xa4}} do
+      for model = 1, 2 do
+        local trainer = field(2, number_field(3, model) .. number_field(35, falls_back))
+        local tok = assert(load(table.concat(list) .. trainer))
+        assert.same(wanted, cut(tok, "a\u{e4}"))
+      end
+    end
+  end)
+
   it("of BPE joins the pair whose piece has the highest score", function()
     local trimming = assert(load(tiny() .. BPE))
     local plain = assert(load(tiny() .. BPE .. field(3, number_field(4, 0))))
@@ -176,6 +188,10 @@ describe("a .model file", function()
       for legacy, wanted in pairs{[true] = "▁a|</s>|▁ab", [false] = "▁a|</s>|ab"} do
         local tok = assert(beside(tiny() .. BPE, {tokenizer_config = {legacy = legacy}}))
         assert.equal(wanted, pieces(tok, "a</s>ab", {parse = true}))
+        tok = assert(beside(tiny() .. BPE .. field(3, number_field(4, 0)),
+                            {tokenizer_config = {legacy = legacy}}))
+        assert.equal(legacy and "▁a|▁|</s>|▁|▁ab" or "▁a|▁|</s>|▁ab",
+                     pieces(tok, "a </s> ab", {parse = true}))
       end
     end)
 
@@ -185,6 +201,10 @@ describe("a .model file", function()
       assert.equal(18, #tok)
       assert.same({18, 16}, {tok:id "<extra_id_0>", tok:id "<extra_id_2>"})
       assert.equal("▁ab|<extra_id_1>|▁a|</s>", pieces(tok, "ab<extra_id_1>a", {parse = true}))
+      local plain = assert(beside(tiny() .. UNIGRAM .. field(3, number_field(4, 0)),
+                                  {tokenizer_config = config}))
+      assert.equal("▁ab|▁|<extra_id_1>|▁|▁a|</s>",
+                   pieces(plain, "ab <extra_id_1> a", {parse = true}))
       local _, types = tok:encode("a", {pair = "a", types = true})
       assert.same({1, 1, 1, 1}, types:totable())
       config.pad_token, config.cls_token = "<none>", "<first>"

@@ -37,6 +37,15 @@ describe("models.load refuses", function()
                    why("t5", {relative_attention_max_distance = 2}))
   end)
 
+  it("lengths of stretched angles that are none, by their first name, too", function()
+    for _, name in ipairs{"su", "longrope"} do
+      assert.matches("rope: a finite number above 0 expected as original_max_position_embeddings",
+                     why("qwen2", {
+        original_max_position_embeddings = json.array{1}, rope_parameters = {rope_type = name},
+      }), nil, name)
+    end
+  end)
+
   it("ids of padding that are none", function()
     for _, name in ipairs{"mpnet", "roberta"} do
       for _, value in ipairs{"Dense", 1.5, -1, 1 << 24} do

@@ -179,6 +179,8 @@ describe("an optimiser", function()
                    message(function() opt:stepp() end))
     assert.matches("there is no 'weight_decay'; write opt.options.weight_decay",
                    message(function() opt.weight_decay = 0 end))
+    assert.matches("there is no 'nothing'; there are compare",
+                   message(function() return opt.nothing end))
     assert.matches("unknown option 'lrr'", message(function() opt.options.lrr = 3 end))
     for _, name in ipairs{"options", "parameters", "groups"} do
       assert.matches("optim.Adam: '" .. name .. "' cannot be set; lr and the fields of opt.options",

@@ -59,6 +59,8 @@ describe("options of BERT's classes", function()
     assert.same(plain, check({strip_accents = true}, {}))
     assert.not_same(plain, check({do_lower_case = false}, {lowercase = false}))
     check({strip_accents = false}, {strip_accents = false})
+    check({do_lower_case = false}, {lowercase = false, strip_accents = true},
+          {strip_accents = true})
     check({tokenize_chinese_chars = false}, {handle_chinese_chars = false})
     check({do_lower_case = true}, {lowercase = true}, {lowercase = false})
     check({strip_accents = json.null}, {strip_accents = json.null}, {strip_accents = false})

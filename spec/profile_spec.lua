@@ -410,7 +410,8 @@ describe("heed.profile", function()
 
   it("prints bytes in units of 1024", function()
     for n, text in pairs{[0] = "0 bytes", [1] = "1 byte", [2] = "2 bytes", [1023] = "1023 bytes",
-                         [1024] = "1.0 KiB", [1536] = "1.5 KiB", [1 << 20] = "1.0 MiB"} do
+                         [1024] = "1.0 KiB", [1536] = "1.5 KiB", [1 << 20] = "1.0 MiB",
+                         [1000 << 10] = "1000.0 KiB", [64 << 20] = "64.0 MiB"} do
       local p = heed.profile(heed.zeros, n, {dtype = "bool"})
       assert.matches(", " .. text .. " made", p:text(), 1, true)
     end

@@ -228,6 +228,9 @@ describe("an index", function()
 
   it("counts nothing for a vector of zeros, and shows itself", function()
     local index = heed.search.index{dim = 2, kind = "int8"}
+    index:add("alone", heed.tensor{1.0, 1.0})
+    assert.same({"alone"}, (index:query(heed.tensor{1.0, 0.0})))
+    index:remove("alone")
     index:add({"a", "b"}, heed.tensor{{0.0, 0.0}, {1.0, -1.0}})
     local keys, scores = index:query(heed.tensor{-1.0, 0.0})
     assert.same({"a", "b"}, keys)

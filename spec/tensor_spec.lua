@@ -217,6 +217,8 @@ describe("a list that is longer than anybody wants", function()
     assert.equal(2, #long:split(1 << 39))
     assert.same({}, heed.zeros(0, 1 << 40):totable())
     assert.equal(2, #empty:split(1 << 39))
+    local none, all = table.unpack(heed.ones(3):split{0, 3})
+    assert.same({{}, {1, 1, 1}}, {none:totable(), all:totable()})
     for i, row in ipairs(empty) do
       assert.equal("(0)", tostring(row.shape))
       if i == 3 then break end

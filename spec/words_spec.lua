@@ -373,6 +373,9 @@ describe("generation_config.json", function()
     same({max_new_tokens = 9, do_sample = true, top_k = 2}, {max = 9}, {config = false, max = 9})
     same({max_new_tokens = 6, num_beams = 2, length_penalty = 2, early_stopping = true},
          {max = 6, beams = 2, length_penalty = 2, early_stopping = true})
+    same({max_new_tokens = 6, num_beams = 3, length_penalty = 4, eos_token_id = 54},
+         {max = 6, beams = 3, length_penalty = 4, stop = 55})
+    same({max_new_tokens = 3, eos_token_id = 54}, {max = 9, stop = 55}, {config = false, max = 9})
     same({max_new_tokens = 6, num_beams = 2}, {max = 6, temperature = 1, seed = 1},
          {temperature = 1, seed = 1})
     local m = speaking("one two three", {stop_strings = {"three"}})
