@@ -187,9 +187,11 @@ describe("nn.lora", function()
     assert.is_false(weight.requires_grad or model.layers[2].mlp.up.training)
     assert.is_nil((tostring(model):find "Lora"))
     assert.same(bytes(plain:state()), bytes(model:state()))
-    assert.matches("adapters that were unloaded; write nn.lora%(model%)",
-                   message_of(adapters.merge, adapters))
-    assert.matches("unloaded", message_of(adapters.unload, adapters, model))
+    for method, argument in pairs {merge = false, unmerge = false, unload = model,
+                                   load_state = adapters:state()} do
+      assert.matches("taken out of their model by unload; nn.lora%(model, {...}%) puts new ones in",
+                     message_of(adapters[method], adapters, argument or nil))
+    end
     weight:requires_grad_()
     model(x):sum():backward()
     assert.equal("table", type(weight.grad.shape))
@@ -236,12 +238,29 @@ describe("nn.lora", function()
     assert.is_true((model(x):equal(y)))
     assert.equal("LoraLinear", model.layers[1].attend.query.__name)
     hook:remove()
+    assert.matches("the model that has the adapters expected, got another",
+                   message_of(adapters.unload, adapters, adapters))
+    local same = nn.lora(model)
     adapters:unload(model)
+    assert.matches("taken out", message_of(same.merge, same))
+    assert.matches("taken out", message_of(same.unload, same, model))
     local shared = nn.Linear(8, 8)
     local twice = nn.Sequential{shared, nn.ReLU(), shared}
     nn.lora(twice, {targets = {"1", "3"}}):unload(twice)
     assert.equal(twice[1], twice[3])
     assert.equal("Linear", twice[1].__name)
+  end)
+
+  it("that are merged are not taken out of a layer whose weight another one has", function()
+    local model = nn.Sequential{nn.Embedding(7, 8), nn.Linear(8, 7), nn.Linear(7, 7)}
+    model[2].weight = model[1].weight
+    local adapters = disturbed(nn.lora(model, {targets = {"2", "3"}})):merge()
+    assert.matches("nn.lora: unload: the weight of the layer at 2 is 1.weight, too",
+                   message_of(adapters.unload, adapters, model))
+    assert.equal("LoraLinear", model[3].__name)
+    adapters:unmerge():unload(model)
+    assert.equal(model[1].weight, model[2].weight)
+    assert.equal("Linear", model[3].__name)
   end)
 
   it("leaves what shares a weight as it is, and shares where a layer is shared", function()
@@ -325,7 +344,8 @@ describe("nn.lora", function()
     assert.matches("a name expected as target 1, got 3", why(model, {targets = {3}}))
     assert.matches("rank", why(model, {rank = 0}))
     local hook = model.layers[1].attend.query:register_forward_hook(print)
-    assert.matches("an nn.Linear without hooks expected at the target layers.1.attend.query",
+    assert.matches("an nn.Linear without hooks expected at the target layers.1.attend.query, "
+                   .. "got Linear; remove its hooks first",
                    why(model, {rank = 2}))
     hook:remove()
     assert.is_true(model.layers[1].mlp.up.weight.requires_grad)

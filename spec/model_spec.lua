@@ -177,6 +177,38 @@ describe("a model's clone", function()
 end)
 
 
+describe("a state with two names of a shared weight", function()
+  local function given()
+    local state = model():state()
+    state["head.weight"] = state["embed.weight"]:clone()
+    return state
+  end
+
+  it("is loaded where both have the same values", function()
+    local m, state = model(), given()
+    state["embed.weight"][2][3] = 0 / 0
+    state["head.weight"]:copy_(state["embed.weight"])
+    assert.same({}, m:compare(state))
+    m:load_state(state)
+    assert.is_true((m.head.weight[1]:equal(state["head.weight"][1])))
+    assert.equal(m.head.weight, m.embed.weight)
+  end)
+
+  it("is refused where they differ, of which one would be lost", function()
+    local m, state = model(), given()
+    local before = m.embed.weight:clone()
+    state["head.weight"][5][4] = 7
+    local why = "embed.weight and head.weight: one tensor expected, which both share, got "
+                .. "different values"
+    assert.same({why}, (m:compare(state)))
+    for _, how in ipairs {false, {strict = false}} do
+      assert.matches(why, message(m.load_state, m, state, how or nil), 1, true)
+    end
+    assert.is_true((m.embed.weight:equal(before)))
+  end)
+end)
+
+
 describe("nn.List", function()
   it("is a list of layers that is a module", function()
     local list = nn.List{nn.Linear(2, 3), heed.relu}

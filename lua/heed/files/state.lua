@@ -24,15 +24,36 @@ end
 ---@field missing string[] names of slots that nothing was given for
 ---@field unexpected string[] names that were given and belong to no slot
 ---@field misfits string[] names whose tensors have another shape or type
+---@field torn string[] two names each, of one tensor, that have different values
 ---@field wanted table<string, heed.Tensor> what should stand under missing names and misfits
 ---@field given table<string, any> the state
+
+-- Bit by bit: NaN is NaN.
+local function same_values(a, b)
+  return rawequal(a, b) or a:data() == b:data()
+end
+
+
+-- The first two names of a slot that a state has different values for; nil if there are none.
+local function torn_names(slot, given)
+  local first
+  for _, name in ipairs(slot.names) do
+    local t = given[name]
+    if t ~= nil and fits(slot.value, t) then
+      if first and not same_values(given[first], t) then return first .. " and " .. name end
+      first = first or name
+    end
+  end
+end
+
 
 ---Compares a state with slots.
 ---@param slots heed.state.slot[]
 ---@param given table<string, heed.Tensor>
 ---@return heed.state.differences
 function state.differences(slots, given)
-  local found = {missing = {}, unexpected = {}, misfits = {}, wanted = {}, given = given}
+  local found = {missing = {}, unexpected = {}, misfits = {}, torn = {}, wanted = {}}
+  found.given = given
   local expected = {}
   local function add(list, name, value) list[#list + 1], found.wanted[name] = name, value end
   for _, slot in ipairs(slots) do
@@ -45,6 +66,7 @@ function state.differences(slots, given)
       end
     end
     if not is_given then add(found.missing, slot.names[1], slot.value) end
+    found.torn[#found.torn + 1] = #slot.names > 1 and torn_names(slot, given) or nil
   end
   for name in pairs(given) do
     if not expected[name] then table.insert(found.unexpected, tostring(name)) end
@@ -116,6 +138,10 @@ function state.problems(found, strict)
   local problems = {}
   for _, name in ipairs(found.misfits) do
     problems[#problems + 1] = misfit(name, found.wanted[name], found.given[name])
+  end
+  for _, names in ipairs(found.torn) do
+    problems[#problems + 1] = names .. ": one tensor expected, which both share, got different "
+                              .. "values"
   end
   for _, name in ipairs(strict == false and {} or found.missing) do
     problems[#problems + 1] = ("%s: %s is missing"):format(name, shown(found.wanted[name]))

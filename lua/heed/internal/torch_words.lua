@@ -11,6 +11,7 @@ local torch_words = {}
 ---Names of `torch`, and of `torch.nn.functional`.
 torch_words.heed = {
   FloatTensor = "heed.tensor(values)",
+  LoraConfig = "nn.lora(model, {rank = 8, alpha = 16, targets = {\"query\", \"value\"}})",
   Generator = "heed.manual_seed(n), or option seed = n of tasks, batches and heed.sample",
   LongTensor = "heed.tensor(values)",
   Tensor = "heed.tensor(values)",
@@ -26,6 +27,7 @@ torch_words.heed = {
   concatenate = "heed.cat({a, b}, 1)",
   cov = "x:matmul(x:t()) / (x:size(2) - 1), where x = x - x:mean(2, {keepdim = true})",
   device = 'its name, such as "cpu" or "cuda:0"',
+  get_peft_model = "adapters = nn.lora(model, {rank = 8})",
   from_numpy = 'heed.load("array.npy")',
   functional = F,
   get_rng_state = "heed.rng_state()",
@@ -276,7 +278,12 @@ torch_words.module = {
   float = 'm:to("float32")',
   half = 'm:to("float16")',
   load_state_dict = "m:load_state(tensors)",
+  delete_adapter = "adapters:unload(m), of what nn.lora(m) returned",
+  disable_adapter = "adapters:unload(m), of what nn.lora(m) returned",
+  merge_adapter = "adapters:merge(), of what nn.lora(m) returned",
   merge_and_unload = "adapters:merge():unload(m), of what nn.lora(m) returned",
+  print_trainable_parameters = "print(m)",
+  unmerge_adapter = "adapters:unmerge(), of what nn.lora(m) returned",
   named_buffers = "m:state()",
   named_children = "m:children()",
   register_backward_hook = "m:register_forward_hook(f), and y:register_hook(g) of its results",

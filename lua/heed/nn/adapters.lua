@@ -152,9 +152,21 @@ function Lora:forward()
 end
 
 
+-- Layers whose adapters were taken out of their model.
+local left = setmetatable({}, {__mode = "k"})
+
 local function list_of(self)
-  return layers_of[self] or heed.fail("%s: what nn.lora returned expected, got a copy, or "
-                                      .. "adapters that were unloaded; write nn.lora(model)", WHO)
+  local list = layers_of[self]
+  if not list then
+    heed.fail("%s: what nn.lora returned expected, got a copy; write nn.lora(model)", WHO)
+  end
+  for _, layer in ipairs(list) do
+    if left[layer] then
+      heed.fail("%s: these adapters were taken out of their model by unload; nn.lora(model, {...}) "
+                .. "puts new ones in", WHO)
+    end
+  end
+  return list
 end
 
 
@@ -199,6 +211,7 @@ end
 -- The table and the key that a field's name, such as "heads.1", leads to from a module.
 local function place_of(module, name)
   local t, key = module, nil
+  if rawget(module, name) ~= nil then return module, name end
   for word in name:gmatch("[^.]+") do
     if key ~= nil then t = rawget(t, key) end
     key = word
@@ -317,6 +330,20 @@ function adapters.put(model, places, of_place)
 end
 
 
+-- Refuses a merged layer whose weight is another layer's, too, which a sum would not be.
+local function check_alone(who, model, path, layer)
+  for other, module in model:named_modules() do
+    for name, value in next, module do
+      if rawequal(value, layer.weight) and module ~= layer then
+        heed.fail("%s: the weight of the layer at %s is %s, too, and what was learnt for one would "
+                  .. "part them; unmerge first, or give the layer a weight of its own before "
+                  .. "nn.lora", who, path, other == "" and name or other .. "." .. tostring(name))
+      end
+    end
+  end
+end
+
+
 -- The linear layer that a layer with an adapter was made of. One that is merged has the sum as its
 -- weight, a parameter of its own.
 local function without_adapter(layer)
@@ -332,8 +359,9 @@ end
 
 ---Takes the adapters out of the model that they were put into: its linear layers are as before
 ---`nn.lora`, with the same parameters, which stay frozen; `parameter:requires_grad_()` trains one
----again. Layers that are merged keep what the adapters have learnt: their weights are new
----parameters, the sums. The adapters are of no use then.
+---again, `model:freeze(false)` all. Layers that are merged keep what the adapters have learnt:
+---their weights are new parameters, the sums, which optimisers and averages made before do not
+---know. One whose weight other layers share is refused. The adapters are of no use then.
 ---@param model heed.Module
 ---@return heed.Module model
 function Lora:unload(model)
@@ -349,6 +377,7 @@ function Lora:unload(model)
       if hooks.any(layer) then
         heed.fail("%s: the layer at %s has hooks; remove them first", who, place.path)
       end
+      if layer.merged then check_alone(who, model, place.path, layer) end
       plain[layer] = without_adapter(layer)
     end
     if plain[layer] then fields.add(changes, place.table, place.key, plain[layer]) end
@@ -359,7 +388,7 @@ function Lora:unload(model)
     end
   end
   core.set_fields(changes)
-  layers_of[self] = nil
+  for layer in pairs(plain) do left[layer] = true end
   return model
 end
 

@@ -11,9 +11,11 @@ local WHO <const> = "nn.lora"
 
 local function check_target(path, value)
   if adapters.fits(value) then return end
-  heed.fail("%s: an nn.Linear%s expected at the target %s, got %s", WHO,
-            adapters.is_linear(value) and " without hooks" or "", path,
-            Module.is(value) and value.__name or options.kind(value))
+  local hooked = adapters.is_linear(value)
+  heed.fail("%s: an nn.Linear%s expected at the target %s, got %s%s", WHO,
+            hooked and " without hooks" or "", path,
+            Module.is(value) and value.__name or options.kind(value),
+            hooked and "; remove its hooks first" or "")
 end
 
 

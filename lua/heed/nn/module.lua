@@ -463,7 +463,7 @@ end
 
 
 -- What gives a module's tensors the values that a state has for them, on the same devices; blocks,
--- which nothing writes into, get other memory. Of several names of a tensor the last one counts.
+-- which nothing writes into, get other memory. Several names of a tensor have one value.
 local function changes_of(slot_list, given)
   local changes = {targets = {}, operands = {}, takers = {}, givers = {}, gradients = {}}
   for _, slot in ipairs(slot_list) do
