@@ -9,7 +9,9 @@
 -- "-o build/release/src/cpu/level_avx2.o" saves compiling a level.
 -- All happens in a copy of the tree, build/mutate, which each run first makes like the tree again.
 -- A spec is a path of spec/*_spec.lua or spec/c/*.c; those with the fewest seconds run first, and
--- those that have found faults before them. What hangs is ended, and counts as found.
+-- those that have found faults before them. Of a fault in Lua, those run that execute its line, or
+-- else one near it: spec/support/lines.lua notes that first. What hangs is ended, and counts as
+-- found.
 
 local files = require "spec.support.files"
 local mutants = require "spec.support.mutants"
@@ -18,6 +20,7 @@ local read, write = files.read, files.write
 
 local COPY <const> = "build/mutate"
 local LANGUAGES <const> = {lua = "lua", c = "c", h = "c", def = "c", cu = "c"}
+local FAR <const> = 8                        -- lines from a fault
 local INTERRUPTED <const> = 130              -- what a shell says of a program that Ctrl-C ended
 
 local options = {count = 50, seed = 1, spec = "", since = "", jobs = 2, seconds = 20, make = "",
@@ -136,6 +139,49 @@ local function try_all(kind, specs)
 end
 
 
+-- Runs specs of Lua once more, and notes the lines that each executes: {"path:line" = true}. A spec
+-- without them may execute any line.
+local function note_lines(kind, specs)
+  local list = {}
+  local recorder = assert(package.searchpath("spec.support.lines", package.path))
+  for _, spec in ipairs(specs) do
+    if not spec.program then
+      local path = spec.log:gsub("%.log$", ".lines")
+      os.remove(COPY .. "/" .. path)
+      local command = ("env LUA_INIT_5_4=@%s MUTATE_LINES=%s %s"):format(
+        recorder:gsub("^%./", os.getenv "PWD" .. "/"), path, spec.command)
+      list[#list + 1] = {path = spec.path, log = spec.log, command = command, lines = path,
+                         spec = spec}
+    end
+  end
+  failing(kind, list)                      -- they all end well
+  for _, one in ipairs(list) do
+    local text = read(COPY .. "/" .. one.lines)
+    if text and not ("\n" .. text):find("\nall\n", 1, true) then
+      one.spec.lines = {}
+      for line in text:gmatch "[^\n]+" do one.spec.lines[line] = true end
+    end
+  end
+end
+
+-- Those of a list of specs that execute the line of a fault, or, if there are none, one near it.
+local function specs_for(fault, specs)
+  for radius = 0, FAR do
+    local list, any = {}, false
+    for _, spec in ipairs(specs) do
+      local runs = not spec.lines
+      for line = fault.line - radius, fault.line + radius do
+        local there = spec.lines and spec.lines[fault.path .. ":" .. line]
+        runs, any = runs or there, any or there
+      end
+      if runs then list[#list + 1] = spec end
+    end
+    if any then return list end
+  end
+  return specs
+end
+
+
 -- The files of the command line, and those that were changed since a revision.
 local function paths_of(given)
   local paths = {}
@@ -194,7 +240,7 @@ local function try_in(kind, fault, specs, object)
     if a.found ~= b.found then return a.found > b.found end
     return a.seconds < b.seconds
   end)
-  local spec = failing(kind, specs)
+  local spec = failing(kind, fault.language == "lua" and specs_for(fault, specs) or specs)
   if not spec then return "survives" end
   spec.found = spec.found + 1
   return "found"
@@ -238,6 +284,13 @@ local function try_faults(faults, kinds)
 end
 
 
+local function has_lua(faults)
+  for _, fault in ipairs(faults) do
+    if fault.language == "lua" then return true end
+  end
+end
+
+
 local function main(arguments)
   local given = {}
   for _, text in ipairs(arguments) do
@@ -258,6 +311,7 @@ local function main(arguments)
     local specs = specs_of(options.spec, kind)
     if not build(kind, specs) then error(read(COPY .. "/build/log"), 0) end
     try_all(kind, specs)
+    if #kinds == 0 and has_lua(faults) then note_lines(kind, specs) end
     kinds[#kinds + 1] = {kind = kind, specs = specs, object = object_of(kind)}
   end
   try_faults(faults, kinds)

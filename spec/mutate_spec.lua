@@ -100,7 +100,7 @@ local function tree()
   for path, text in pairs(FILES) do write(folder .. "/" .. path, text) end
   for _, path in ipairs{"spec/mutate.lua", "spec/output.lua", "spec/support/files.lua",
                         "spec/support/asserted.lua", "spec/support/mutants.lua",
-                        "spec/support/busted.lua"} do
+                        "spec/support/lines.lua", "spec/support/busted.lua"} do
     write(folder .. "/" .. path, read(path))
   end
   return setmetatable({folder = folder}, {__close = function()
@@ -130,6 +130,31 @@ describe("mutate", function()
                  "lua/count.lua:4: and -> or"}, survivors, said)
     assert.matches("\n%d+ planted, %d+ found %(%d+ %%%), 3 survive; ", said)
     check_unchanged(at.folder)
+  end)
+
+  it("runs specs that execute the line of a fault, and those that may", function()
+    local at <close> = tree()
+    write(at.folder .. "/spec/other_spec.lua", [[
+      local file = assert(io.open("build/" .. (debug.gethook() and "noted" or "runs"), "a"))
+      file:write "+"
+      file:close()
+      it("counts nothing", function() end)]])
+    write(at.folder .. "/spec/child_spec.lua", [[
+      it("counts in a program of its own, in a thread", function()
+        local script = "local f = coroutine.wrap(dofile 'lua/count.lua') assert(f(2) == 2)"
+        assert.is_true(os.execute('lua5.4 -e "' .. script .. '"'))
+      end)]])
+    local run = "jobs=1 spec='spec/other_spec.lua spec/%s_spec.lua' lua"
+    local said = output_of(RUN:format(at.folder, "", run:format "child"))
+    assert.matches(" 5 survive; ", said)
+    local function times(name) return #read(at.folder .. "/build/mutate/build/" .. name) end
+    assert.same({1, 1}, {times "runs", times "noted"}, said)
+    write(at.folder .. "/spec/hook_spec.lua", read(at.folder .. "/spec/other_spec.lua")
+                                              .. " debug.sethook()")
+    said = output_of(RUN:format(at.folder, "", "jobs=1 spec='spec/hook_spec.lua "
+                                               .. "spec/count_spec.lua' lua"))
+    assert.matches(" 3 survive; ", said)
+    assert.is_true(times "runs" > 4, said)
   end)
 
   it("builds what it changed, and runs programs of C", function()
