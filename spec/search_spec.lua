@@ -360,6 +360,10 @@ describe("an index in a file", function()
                    why(function(t) t.scales = heed.ones(2) end))
     assert.matches("the tensor scales of an index expected", why(function(t) t.scales = nil end))
     assert.matches("the tensor keys of an index", why(function(t) t.key_bytes = nil end))
+    assert.matches("key_bytes: bytes expected",
+                   why(function(t) t.key_bytes = t.key_bytes:to "int64" end))
+    assert.matches("key_bytes: bytes expected",
+                   why(function(t) t.key_bytes = t.key_bytes:unsqueeze(1) end))
     assert.matches("ends in order", why(function(t) t.key_ends[1] = 99 end))
     assert.matches("ends in order", why(function(t) t.key_ends[2] = 0 end))
     assert.matches("the last one expected at the end", why(function(t) t.key_ends[3] = 2 end))
@@ -393,6 +397,7 @@ describe("heed.search refuses", function()
                    why(new, {dim = 1, similarity = "euclidean"}))
     assert.matches("unknown option 'dims'; did you mean 'dim'", why(new, {dims = 1}))
     assert.matches("unknown option 'map'", why(heed.search.load, "x", {map = true}))
+    assert.matches("at most 2 arguments expected", why(heed.search.load, "x", {}, 1))
   end)
 
   it("keys and vectors that are none", function()
