@@ -115,6 +115,11 @@ describe("heed.help", function()
     end
   end)
 
+  it("has the methods of all modules by the name of one", function()
+    assert.matches("^module:state%(%)\n", said("lora:state"))
+    assert.matches("^lora:merge%(%)\n", said("lora:merge"))
+  end)
+
   it("finds words, in names before texts", function()
     assert.matches("^x:scatter_add%(", said("scatter_ad"))
     assert.matches("x:logaddexp%(other%).*x:logsumexp", said("overflow"))

@@ -125,11 +125,19 @@ local function print_found(found)
 end
 
 
+-- Entries by a name. "lora:state" is a method of all modules, unless adapters have one of theirs.
+local function entries_named(word)
+  local named = entries.by_name(word)
+  local method = #named == 0 and word:match "^%l[%w_]*(:[%w_]+)$"
+  return method and entries.by_name("module" .. method) or named
+end
+
+
 local function help_with_word(given)
   local word = given:gsub("^heed%.", ""):gsub("^x:", "")
-  local group, named = group_of(word), entries.by_name(word)
+  local group, named = group_of(word), entries_named(word)
   local found, advice = search.find(entries.all(), entries.known(), word), search.torch(word)
-  if #found + #advice == 0 and not group then refuse_word(given) end
+  if #found + #advice + #named == 0 and not group then refuse_word(given) end
   if group then print_group(group) end
   for _, entry in ipairs(group and {} or named) do print_entry(entry) end
   for _, line in ipairs(advice) do print(("for %s of PyTorch: %s"):format(given, line)) end
