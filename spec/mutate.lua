@@ -150,8 +150,7 @@ local function note_lines(kind, specs)
       os.remove(COPY .. "/" .. path)
       local command = ("env LUA_INIT_5_4=@%s MUTATE_LINES=%s %s"):format(
         recorder:gsub("^%./", os.getenv "PWD" .. "/"), path, spec.command)
-      list[#list + 1] = {path = spec.path, log = spec.log, command = command, lines = path,
-                         spec = spec}
+      list[#list + 1] = {log = spec.log, command = command, lines = path, spec = spec}
     end
   end
   failing(kind, list)                      -- they all end well
@@ -164,7 +163,7 @@ local function note_lines(kind, specs)
   end
 end
 
--- Those of a list of specs that execute the line of a fault, or, if there are none, one near it.
+-- The specs of a list that execute the line of a fault, or, if there are none, one near it.
 local function specs_for(fault, specs)
   for radius = 0, FAR do
     local list, any = {}, false

@@ -128,19 +128,21 @@ static box *push_spare (lua_State *L, binding *b) {
 }
 
 
-cell *push_cell_of (lua_State *L, binding *b) {
-  box *x = push_spare(L, b);
-  bool made = x == NULL;
-  if (made) x = lua_newuserdatauv(L, sizeof *x, 1);
-  if (made) x->self = NULL;
-  cell *s = x->at = new_cell(b, L);
-  if (s == NULL) luaL_error(L, "not enough memory");
-  if (!made) return s;
-  x->self = x;
-  x->owner = b;
+static box *push_box (lua_State *L, binding *b) {
+  box *x = lua_newuserdatauv(L, sizeof *x, 1);
+  *x = (box){.self = x, .owner = b};
   lua_pushvalue(L, lua_upvalueindex(2));
   lua_setmetatable(L, -2);
-  return s;
+  return x;
+}
+
+
+cell *push_cell_of (lua_State *L, binding *b) {
+  box *x = push_spare(L, b);
+  if (x == NULL) x = push_box(L, b);
+  x->at = new_cell(b, L);
+  if (x->at == NULL) luaL_error(L, "not enough memory");
+  return x->at;
 }
 
 

@@ -11,9 +11,9 @@ local torch_words = {}
 ---Names of `torch`, and of `torch.nn.functional`.
 torch_words.heed = {
   FloatTensor = "heed.tensor(values)",
-  LoraConfig = "nn.lora(model, {rank = 8, alpha = 16, targets = {\"query\", \"value\"}})",
   Generator = "heed.manual_seed(n), or option seed = n of tasks, batches and heed.sample",
   LongTensor = "heed.tensor(values)",
+  LoraConfig = "nn.lora(model, {rank = 8, alpha = 16, targets = {\"query\", \"value\"}})",
   Tensor = "heed.tensor(values)",
   Variable = "heed.tensor(values, {requires_grad = true})",
   absolute = "heed.abs(x)",
@@ -27,9 +27,9 @@ torch_words.heed = {
   concatenate = "heed.cat({a, b}, 1)",
   cov = "x:matmul(x:t()) / (x:size(2) - 1), where x = x - x:mean(2, {keepdim = true})",
   device = 'its name, such as "cpu" or "cuda:0"',
-  get_peft_model = "adapters = nn.lora(model, {rank = 8})",
   from_numpy = 'heed.load("array.npy")',
   functional = F,
+  get_peft_model = "adapters = nn.lora(model, {rank = 8})",
   get_rng_state = "heed.rng_state()",
   inf = "math.huge",
   inference_mode = "heed.no_grad(f)",
@@ -274,16 +274,15 @@ torch_words.module = {
   capture = "m:on_weights(f)",
   cpu = 'm:to("cpu")',
   cuda = 'm:to("cuda")',
+  delete_adapter = "adapters:unload(m), of what nn.lora(m) returned",
+  disable_adapter = "adapters:unload(m), of what nn.lora(m) returned",
   double = 'm:to("float64")',
   float = 'm:to("float32")',
   half = 'm:to("float16")',
   load_state_dict = "m:load_state(tensors)",
-  delete_adapter = "adapters:unload(m), of what nn.lora(m) returned",
-  disable_adapter = "adapters:unload(m), of what nn.lora(m) returned",
   merge_adapter = "adapters:merge(), of what nn.lora(m) returned",
   merge_and_unload = "adapters:merge():unload(m), of what nn.lora(m) returned",
   print_trainable_parameters = "print(m)",
-  unmerge_adapter = "adapters:unmerge(), of what nn.lora(m) returned",
   named_buffers = "m:state()",
   named_children = "m:children()",
   register_backward_hook = "m:register_forward_hook(f), and y:register_hook(g) of its results",
@@ -293,6 +292,7 @@ torch_words.module = {
   register_parameter = "m.name = nn.Parameter(t)",
   requires_grad_ = "m:freeze(), or m:freeze(false) to train again",
   state_dict = "m:state()",
+  unmerge_adapter = "adapters:unmerge(), of what nn.lora(m) returned",
 }
 
 

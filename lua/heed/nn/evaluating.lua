@@ -6,6 +6,7 @@ local core = require "heed.core"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
 local Module = require "heed.nn.module"
+local running = require "heed.internal.running"
 
 local WEAK <const> = {__mode = "k"}
 
@@ -13,18 +14,10 @@ local WEAK <const> = {__mode = "k"}
 local calls_of = setmetatable({}, WEAK)
 
 
--- A call of a module that runs, other than the one that is given.
-local function running(module, call)
-  for other in pairs(calls_of[module]) do
-    if other ~= call and other.running then return other end
-  end
-end
-
-
 -- A module that trains is in the hands of no other call: one that was left, and never ends, say.
 local function add(call, module, on, back)
   if module.training or not calls_of[module] then calls_of[module] = setmetatable({}, WEAK) end
-  local first = running(module, call)
+  local first = running(calls_of[module], call)
   local mode = module.training
   if first then mode = first.modes[module] end
   call.modes[module] = mode
@@ -34,13 +27,13 @@ local function add(call, module, on, back)
 end
 
 
--- What keeps modules in eval mode, when it is closed, that other calls run.
+-- A value that, when it is closed, keeps the modules of other running calls in eval mode.
 local function holding(call, back)
   return setmetatable({}, {__close = function()
     for i = 1, #back, 3 do
       local module = back[i]
       if call.modes[module] ~= nil then
-        if running(module, call) then back[i + 2] = false end
+        if running(calls_of[module], call) then back[i + 2] = false end
         calls_of[module][call] = nil
       end
     end

@@ -462,8 +462,8 @@ function Module:compare(given)
 end
 
 
--- What gives a module's tensors the values that a state has for them, on the same devices; blocks,
--- which nothing writes into, get other memory. Several names of a tensor have one value.
+-- Changes that give a module's tensors the values of a state, on the same devices; blocks, which
+-- nothing writes into, get other memory. Several names of a tensor have one value.
 local function changes_of(slot_list, given)
   local changes = {targets = {}, operands = {}, takers = {}, givers = {}, gradients = {}}
   for _, slot in ipairs(slot_list) do

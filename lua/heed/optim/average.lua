@@ -18,6 +18,7 @@ local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local parameters_of = require "heed.optim.parameters"
 local state = require "heed.files.state"
+local running = require "heed.internal.running"
 
 local fail = heed.fail
 
@@ -115,20 +116,12 @@ function EMA:update()
 end
 
 
--- A call of `apply` that runs, other than the one that is given.
-local function running(self, call)
-  for other in pairs(self.calls) do
-    if other ~= call and other.running then return other end
-  end
-end
-
-
--- What is closed when a call of `apply` ends: where another one runs, the averages stay.
+-- A value that is closed when a call of `apply` ends: where another one runs, the averages stay.
 local function ending(self, call, back)
   return setmetatable({}, {__close = function()
     back.fields[3] = self.applied - 1
     self.calls[call] = nil
-    if not running(self, call) then return end
+    if not running(self.calls, call) then return end
     for i, own in ipairs(call.own) do own:copy_(self.averages[i]) end
   end})
 end
@@ -142,7 +135,7 @@ end
 function EMA:apply(f, ...)
   options.callable("apply", "f", f)
   local parameters, applied = self.parameters, self.applied
-  local call, first = {own = {}, running = false}, running(self)
+  local call, first = {own = {}, running = false}, running(self.calls)
   for i, p in ipairs(parameters) do
     call.own[i] = heed.keep((first and first.own[i] or p):detach():clone())
   end
