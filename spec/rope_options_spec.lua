@@ -76,6 +76,72 @@ describe("rows of tables", function()
 end)
 
 
+describe("angles at a tensor of positions", function()
+  local x = heed.randn(2, 3, 4, 8)
+  local function at(...) return heed.tensor({...}, {dtype = "int64"}) end
+
+  local function works_of(f, ...)
+    local before = heed.core.works(x.device)
+    f(...)
+    return heed.core.works(x.device) - before
+  end
+
+  it("are computed once for all that ask for them, and anew where they change", function()
+    local p = at(3, 4, 5, 6)
+    local first = works_of(rope, x, {positions = p})
+    local again = works_of(rope, x, {positions = p})
+    assert.is_true(again < first - 5, ("%d works, then %d"):format(first, again))
+    assert.equal(first, works_of(rope, x, {positions = p, base = 500}))
+    assert.equal(again, works_of(rope, x, {positions = p, base = 500}))
+    assert.equal(again, works_of(rope, x, {positions = p}))
+    p:add_(1)
+    assert.equal(first, works_of(rope, x, {positions = p}))
+    assert.is_true(rope(x, {positions = p}):equal(rope(x, {offset = 4})))
+  end)
+
+  it("are those of each rank, type and device", function()
+    local p = heed.stack{at(0, 1, 2, 3), at(5, 6, 7, 8)}
+    local double, flat = x:to "float64", x:select(2, 1)
+    for _ = 1, 2 do
+      for b = 1, 2 do
+        local from = b == 1 and 0 or 5
+        assert.is_true(rope(x, {positions = p})[b]:equal(rope(x[b], {offset = from})))
+        assert.is_true(rope(flat, {positions = p})[b]:equal(rope(flat[b], {offset = from})))
+        assert.is_true(rope(double, {positions = p})[b]:equal(rope(double[b], {offset = from})))
+      end
+    end
+    local row = p[{{1, 1}}]
+    assert.is_true(rope(x, {positions = row}):equal(rope(x, {offset = 0})))
+    assert.is_true(rope(x, {positions = row}):equal(rope(x, {offset = 0})))
+  end)
+
+  it("outlive the scope in which they were computed", function()
+    local p = at(1, 2, 3, 4)
+    heed.scope(function() return rope(x, {positions = p}):sum():item() end)
+    assert.is_true(rope(x, {positions = p}):equal(rope(x, {offset = 1})))
+  end)
+
+  it("are recorded where work is, whether they were computed before or not", function()
+    local p = at(1, 2, 3, 4)
+    local function both(t) return rope(t, {positions = p}) + rope(t, {positions = p}) end
+    both(x)
+    local f = heed.capture(both)
+    for shift = 1, 5 do
+      local wanted = 2 * rope(x, {offset = shift})
+      for _ = 1, 4 do assert.is_true(f(x):equal(wanted), "shift " .. shift) end
+      p:add_(1)
+    end
+    assert.is_true(rope(x, {positions = p}):equal(rope(x, {offset = 6})))
+  end)
+
+  it("are not kept where they are large", function()
+    local p, wide = heed.arange(0, 8191), heed.zeros(8192, 512)
+    local first = works_of(rope, wide, {positions = p})
+    assert.equal(first, works_of(rope, wide, {positions = p}))
+  end)
+end)
+
+
 describe("YaRN", function()
   -- Angles of position 1 show the formula of B. Peng et al. (2023), as HF writes it.
   it("turns pairs by its formula, where columns end before the ramp does", function()

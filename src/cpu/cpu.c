@@ -2,48 +2,25 @@
 ** cpu.c - the CPU as a device: memory, what it supports, and which function runs it.
 */
 
-#define _GNU_SOURCE                /* madvise */
-
 #include "cpu/cpu.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-
-#define HUGE_PAGE ((size_t)1 << 21)
 
 
 const char cpu_no_memory[] = "not enough memory";
 const char cpu_interrupted[] = "interrupted";
 
 
-static size_t rounded_up (size_t bytes, size_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
-
-
-/* Large blocks are put on huge pages, where the system has them. */
-static void *take (size_t bytes) {
-  void *data = NULL;
-  if (bytes > SIZE_MAX - HUGE_PAGE) return NULL;
-  if (HEED_EXACT) return posix_memalign(&data, 64, bytes > 0 ? bytes : 1) == 0 ? data : NULL;
-  if (bytes < 2 * HUGE_PAGE) return aligned_alloc(64, rounded_up(bytes ? bytes : 1, 64));
-  size_t rounded = rounded_up(bytes, HUGE_PAGE);
-  data = aligned_alloc(HUGE_PAGE, rounded);
-#ifdef MADV_HUGEPAGE
-  if (data != NULL) madvise(data, rounded, MADV_HUGEPAGE);
-#endif
-  return data;
-}
-
 static void *cpu_alloc (device *self, size_t bytes) {
-  (void)self;
-  return take(bytes);
+  return pages_take(&((cpu *)self)->pages, bytes);
 }
 
 static void cpu_free (device *self, void *data, size_t bytes) {
-  (void)self; (void)bytes;
-  free(data);
+  pages_give(&((cpu *)self)->pages, data, bytes);
 }
+
 
 /* The head of scratch memory, which stands before it. */
 typedef struct scratch_head {
@@ -55,7 +32,7 @@ typedef struct scratch_head {
 void *cpu_scratch (const cpu *self, size_t bytes) {
   scratch_head *head = NULL;
   if (bytes > SIZE_MAX - sizeof *head || !scratch_take(self->cx, bytes)) return NULL;
-  head = take(bytes + sizeof *head);
+  head = pages_take(NULL, bytes + sizeof *head);
   if (head == NULL) {
     scratch_give(self->cx, bytes);
     return NULL;
@@ -165,7 +142,10 @@ static const char *cpu_run (device *d, const work *w) {
 }
 
 
-static void cpu_close (device *self) { free(self); }
+static void cpu_close (device *self) {
+  pages_close(&((cpu *)self)->pages);
+  free(self);
+}
 
 
 device *cpu_open (heed_context *cx, pool *p, generator *random, const cpu_level *level) {

@@ -5,6 +5,7 @@
 #ifndef cpu_h
 #define cpu_h
 
+#include "cpu/pages.h"
 #include "memory/device.h"
 
 #pragma GCC visibility push(hidden)
@@ -35,6 +36,7 @@ typedef struct cpu {
   heed_context *cx;                /* whose memory is counted */
   pool *pool;
   generator *random;
+  pages pages;
   char message[256];               /* of a failure */
 } cpu;
 

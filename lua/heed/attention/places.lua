@@ -1,6 +1,7 @@
 -- Where tokens stand, as callers say it: an offset or a tensor of positions, from 0. And rows of
 -- tables that are computed for positions, kept for the next call.
 
+local core = require "heed.core"
 local recording = require "heed.internal.recording"
 local heed = require "heed"
 local options = require "heed.internal.options"
@@ -68,6 +69,33 @@ function places.rows_of(key, make, offset, T, device, ...)
 end
 
 
+-- Tables by the tensor of positions that they are for.
+local held = setmetatable({}, {__mode = "k"})
+
+---Rows for a tensor of positions, of tables that `make` computes; kept for as long as the tensor
+---lives and has these values, since all layers of a pass ask for the same.
+---@param key string what the tables depend on
+---@param make fun(p: heed.Tensor, ...): heed.Tensor, ...
+---@param p heed.Tensor of positions
+---@param ... any what `make` gets, too
+---@return heed.Tensor ...
+function places.rows_at(key, make, p, ...)
+  local run, version, of = recording.running(), core.version(p), held[p]
+  if not of or of.version ~= version or not rawequal(of.run, run) then
+    of = {run = run, version = version, found = {}}
+  end
+  local found = of.found[key]
+  if not found then
+    found = {make(p, ...)}
+    if found[1]:numel() <= LARGEST then
+      for _, t in ipairs(found) do heed.keep(t) end
+      of.found[key], held[p] = found, of
+    end
+  end
+  return table.unpack(found)
+end
+
+
 -- Where tokens stand -------------------------------------------------------
 
 ---An offset, checked; 0 unless given.
@@ -79,6 +107,12 @@ function places.check_offset(who, offset)
   if offset <= FARTHEST then return offset end
   heed.fail("%s: an offset of at most %d expected, got %d", who, FARTHEST, offset)
 end
+
+
+---Positions (T) where they are those of all rows: (1, T).
+---@param p heed.Tensor
+---@return heed.Tensor
+function places.common(p) return p:dim() == 2 and p:size(1) == 1 and p:squeeze(1) or p end
 
 
 ---Positions as (T), or (B, T), for features (B, T, D) or (T, D).
@@ -94,7 +128,7 @@ function places.check_positions(who, p, B, T)
     heed.fail("%s: positions of type int64 and shape (%d) or (%d, %d) expected, got %s", who, T,
               B, T, options.typed(p))
   end
-  return p:dim() == 2 and p:size(1) == 1 and p:squeeze(1) or p
+  return places.common(p)
 end
 
 

@@ -136,25 +136,34 @@ local function angles_of(p, turn, reach, dtype)
 end
 
 
--- The name of kept angles, which is made once for as long as the same are asked for.
+-- The same at a tensor of positions; with an axis for heads, where there is one.
+local function angles_at(place, turn, dtype, device, has_heads)
+  local p = places.common(place:to(device))
+  if p:dim() == 2 and has_heads then p = p:unsqueeze(2) end
+  return angles_of(p, turn, p, dtype)
+end
+
+
+-- The name of kept angles, which is made once for as long as the same are asked for. What they
+-- reach depends on the positions where these are a tensor: "tensor".
 local function key_of(turn, dtype, device, reach)
   local now = turn.key
   if not now or now.dtype ~= dtype or now.device ~= device or now.reach ~= reach then
     now = {dtype = dtype, device = device, reach = reach}
-    now.text = ("rope %s %s %d %d %s"):format(dtype, device, reach, turn.axis, turn.rule.key)
+    now.text = ("rope %s %s %s %d %s"):format(dtype, device, reach, turn.axis, turn.rule.key)
     turn.key = now
   end
   return now.text
 end
 
 
--- Cosines and sines for x (..., T, D); kept for the next call where an offset says all.
+-- Cosines and sines for x (..., T, D), which are kept for the next call.
 local function angles_for(x, place, T, turn)
   local dtype, device = x.dtype == "float64" and "float64" or "float32", x.device
   if is_tensor(place) then
-    local p = place:to(device)
-    if p:dim() == 2 and x:dim() == 4 then p = p:unsqueeze(2) end
-    return angles_of(p, turn, p, dtype)
+    local has_heads = x:dim() == 4
+    local key = key_of(turn, dtype, device, has_heads and "tensor, heads" or "tensor")
+    return places.rows_at(key, angles_at, place, turn, dtype, device, has_heads)
   end
   local reach = turn.rule:reach(place + T)
   local key = key_of(turn, dtype, device, reach)
@@ -239,7 +248,7 @@ local function turned(who, x, o)
   local n, rule = turn.columns, turn.rule
   if x:numel() == 0 then return x end
   if not is_tensor(place) then warn_beyond(rule, o.max_position_embeddings, place + T) end
-  local cos, sin = angles_for(x, place, T, turn)
+  local cos, sin = angles_for(x, o.positions or place, T, turn)
   local y = rotate((n < D and x:narrow(-1, 1, n) or x):to(cos.dtype), cos, sin, turn)
   y = y:to(x.dtype)
   return n < D and heed.cat({y, x:narrow(-1, n + 1, D - n)}, -1) or y

@@ -20,6 +20,7 @@ local fail, kind = heed.fail, options.kind
 ---@class heed.generate.Stepper
 ---@field rows integer[][]|false all ids, where there is no cache, it is still checked, or positions
 ---may end; of a window, its own
+---@field modules heed.Module[] of the model
 ---@field room integer|false how many ids any model has positions for, while nobody asked which of
 ---them it uses
 ---@field replay heed.generate.Replay|false how steps are replayed; false where they are called
@@ -63,10 +64,18 @@ local function cache_of(cache)
 end
 
 
+-- The modules of a model, which may be a plain function.
+local function modules_of(model)
+  local list = {}
+  if not Module.is(model) then return list end
+  for module in model:modules() do list[#list + 1] = module end
+  return list
+end
+
+
 -- A callback of `on_weights` would be called for the full pass, too.
-local function is_watched(model)
-  if not Module.is(model) then return false end
-  for module in model:modules() do
+local function is_watched(modules)
+  for _, module in ipairs(modules) do
     if module:weights_callback() then return true end
   end
   return false
@@ -74,15 +83,15 @@ end
 
 
 -- Whether no step with the cache needs a comparison.
-local function is_trusted(model, lengths, o)
+local function is_trusted(model, modules, lengths, o)
   return o.cache ~= nil and o.cache ~= true or agreed[model] == "padded"
-         or agreed[model] == lengths or is_watched(model)
+         or agreed[model] == lengths or is_watched(modules)
 end
 
 
 -- How many steps are compared with full passes.
-local function checks_of(model, lengths, o)
-  if not o.check then return is_trusted(model, lengths, o) and 0 or 1 end
+local function checks_of(model, modules, lengths, o)
+  if not o.check then return is_trusted(model, modules, lengths, o) and 0 or 1 end
   if o.cache == false then fail("generate: option check compares a cache, but cache is false") end
   if type(o.cache) == "table" and o.cache:length() > 0 then
     fail("generate: an empty cache expected with option check, got one of %d tokens",
@@ -102,11 +111,10 @@ local function unchecked(self)
 end
 
 
--- The layers of learnt positions below a model.
-local function learned_in(model)
+-- The layers of learnt positions.
+local function learned_in(modules)
   local list = {}
-  if not Module.is(model) then return list end
-  for module in model:modules() do
+  for _, module in ipairs(modules) do
     if rawequal(getmetatable(module), positions.Learned) then list[#list + 1] = module end
   end
   return list
@@ -129,25 +137,24 @@ end
 ---@param copies integer how many rows each prompt has
 ---@return heed.generate.Stepper
 function Stepper.new(model, prompt, o, copies)
-  local lengths = lengths_of(prompt.rows)
+  local lengths, modules = lengths_of(prompt.rows), modules_of(model)
   local function repeated(t) return t and (copies == 1 and t or t:repeat_interleave(copies, 1)) end
   return setmetatable({
     model = model, prompt = prompt, cache = cache_of(o.cache), rows = false,
     context = repeated(prompt.context),
     context_lengths = repeated(prompt.context_lengths),
-    lengths = lengths, checks = checks_of(model, lengths, o), own = not Cache.is(o.cache),
-    asked = o.check, window = o.window or false,
+    lengths = lengths, modules = modules, checks = checks_of(model, modules, lengths, o),
+    own = not Cache.is(o.cache), asked = o.check, window = o.window or false,
     replay = Replay.choose(model, o, longest_of(prompt.rows) + o.max, lengths == "whole"),
-    room = not o.window and not Cache.is(o.cache) and least_length(learned_in(model)),
+    room = not o.window and not Cache.is(o.cache) and least_length(learned_in(modules)),
   }, Stepper)
 end
 
 
 -- The layers whose rope may turn all keys anew where the number of positions grows.
-local function turning_layers(model)
+local function turning_layers(modules)
   local list = {}
-  if not Module.is(model) then return list end
-  for module in model:modules() do
+  for _, module in ipairs(modules) do
     local is_attention = rawequal(getmetatable(module), MultiHeadAttention)
     if is_attention and rope.depends_on_length(module.rope or {}) then list[#list + 1] = module end
   end
@@ -247,7 +254,7 @@ end
 ---@return heed.Tensor logits (R, V)
 function Stepper:begin(rows)
   rows = within(self, copied(rows))
-  self.turning = self.cache and self.cache:length() == 0 and turning_layers(self.model) or {}
+  self.turning = self.cache and self.cache:length() == 0 and turning_layers(self.modules) or {}
   local logits = last_logits(self, rows)
   if self.cache and self.cache:length() == 0 then
     fail("generate: a model that passes its cache on to its layers expected, the cache is empty; "

@@ -292,9 +292,11 @@ function words.generate(model, prompt, given)
   end
   local o = read_options(model, given)
   local prompts, single = read_prompts(model, prompt, o)
-  local results, about = evaluating("generate", model, function()
-    return run(model, prompts, o)
-  end)
+  local function extended() return run(model, prompts, o) end
+  local results, about
+  -- An encoder runs before heed.generate, which evaluates all other models by itself.
+  if model.is_sequence then results, about = evaluating("generate", model, extended)
+  else results, about = extended() end
   if single then return results[1], about[1] end
   return results, about
 end

@@ -118,8 +118,9 @@ end
 local function flatten(found, name, value, above)
   local role = is_module(value) and "module" or parameter.role(value)
   if role then
-    found[#found + 1] = {name = name, value = value, role = role}
-  elseif is_plain(value) and not above[value] then
+    found[#found + 1] = {name = tostring(name), value = value, role = role}
+  elseif is_plain(value) and not (above and above[value]) then
+    above = above or {}
     above[value] = true
     for _, key in ipairs(keys_of(value)) do
       flatten(found, name .. "." .. tostring(key), value[key], above)
@@ -132,10 +133,11 @@ end
 ---The modules and tensors in fields: name, value, and "module", "parameter", "buffer" or "tensor".
 ---@return {name: string, value: any, role: string}[]
 function Module:fields()
-  local found = {}
-  for name, value in pairs(self) do
+  local found, names = {}, rawget(self, NAMES) or field_names.refuse_self(self, "fields")
+  for i = 1, #names do
+    local value = rawget(self, names[i])
     local kind = type(value)
-    if kind == "table" or kind == "userdata" then flatten(found, tostring(name), value, {}) end
+    if kind == "table" or kind == "userdata" then flatten(found, names[i], value) end
   end
   return found
 end

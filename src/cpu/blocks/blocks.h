@@ -284,7 +284,7 @@ static void vnni_round_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   for (int64_t m = first; m < end; m++)
     vnni_round(v->x + m * v->spans, v->p->x + m * v->p->x_row, v->p->k, v->type->zero,
-               v->type->group);
+               v->type->group, v->type->across && v->p->m < VNNI_MANY);
 }
 
 

@@ -121,13 +121,33 @@ INLINED void load_q8_0 (const uint8_t *at, int n, loaded *to) {
 
 
 /*
-** Blocks whose low four bits stand 'low' bytes behind their beginnings, and fifth ones 'fifth',
-** unless that is 0. A least value follows the scale.
+** Where the low four bits of a block's 32 elements begin, of types that are made so, and their
+** fifth bits: 0, where there are none.
 */
-INLINED void load_nibbles (const uint8_t *at, int bytes, int n, int low, int fifth, bool has_least,
-                           loaded *to) {
+enum {
+  LOW_q8_0 = 0, LOW_q4_0 = 2, LOW_q4_1 = 4, LOW_q5_0 = 6, LOW_q5_1 = 8, LOW_q2_k = 0, LOW_q3_k = 0,
+  LOW_q4_k = 0, LOW_q5_k = 0, LOW_q6_k = 0, FIFTH_q5_0 = 2, FIFTH_q5_1 = 4
+};
+
+
+INLINED bool has_nibbles (const heed_type type) {
+  switch ((int)type) {
+#define BLOCK(NAME, name, ...) case HEED_##NAME: return LOW_##name > 0;
+#include "base/blocks.def"
+  }
+  return false;
+}
+
+
+/* The scales of blocks with nibbles, and the least values that follow them. */
+INLINED void load_numbers (const uint8_t *at, int bytes, int n, bool has_least, loaded *to) {
   to->scale = block_halves(at, bytes, 0, n);
   if (has_least) to->least = block_halves(at, bytes, 1, n);
+}
+
+INLINED void load_nibbles (const uint8_t *at, int bytes, int n, int low, int fifth, bool has_least,
+                           loaded *to) {
+  load_numbers(at, bytes, n, has_least, to);
   UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += 2 * bytes) {
     const uint8_t *other = 2 * i + 1 < n ? at + bytes : at;
     to->q[i] = _mm512_setzero_si512();
@@ -138,19 +158,50 @@ INLINED void load_nibbles (const uint8_t *at, int bytes, int n, int low, int fif
 }
 
 INLINED void load_q4_0 (const uint8_t *at, int n, loaded *to) {
-  load_nibbles(at, BYTES_q4_0, n, 2, 0, false, to);
+  load_nibbles(at, BYTES_q4_0, n, LOW_q4_0, 0, false, to);
 }
 
 INLINED void load_q4_1 (const uint8_t *at, int n, loaded *to) {
-  load_nibbles(at, BYTES_q4_1, n, 4, 0, true, to);
+  load_nibbles(at, BYTES_q4_1, n, LOW_q4_1, 0, true, to);
 }
 
 INLINED void load_q5_0 (const uint8_t *at, int n, loaded *to) {
-  load_nibbles(at, BYTES_q5_0, n, 6, 2, false, to);
+  load_nibbles(at, BYTES_q5_0, n, LOW_q5_0, FIFTH_q5_0, false, to);
 }
 
 INLINED void load_q5_1 (const uint8_t *at, int n, loaded *to) {
-  load_nibbles(at, BYTES_q5_1, n, 8, 4, true, to);
+  load_nibbles(at, BYTES_q5_1, n, LOW_q5_1, FIFTH_q5_1, true, to);
+}
+
+
+/*
+** The quants of the same blocks across: of four blocks, each in a lane of 128 bits, the first
+** sixteen in one vector and the others in the next one; blocks 0, 2, 4 and 6, then 1, 3, 5 and 7.
+*/
+INLINED void load_nibbles_across (const uint8_t *at, int bytes, int n, int low, int fifth,
+                                  bool has_least, loaded *to) {
+  load_numbers(at, bytes, n, has_least, to);
+  const __m512i fours = _mm512_set1_epi8(15), sixteens = _mm512_set1_epi8(16);
+  UNROLL for (int odd = 0; odd < 2; odd++) {
+    __m512i v = _mm512_setzero_si512();
+    __mmask64 first = 0, second = 0;       /* fifth bits */
+    UNROLL for (int lane = 0; lane < 4; lane++) {
+      const uint8_t *b = at + (2 * lane + odd) * bytes;
+      if (2 * lane + odd >= n) continue;
+      const __m128i each = _mm_loadu_si128((const __m128i *)(const void *)(b + low));
+      v = lane == 0 ? _mm512_broadcast_i32x4(each)
+                    : _mm512_mask_broadcast_i32x4(v, (__mmask16)(15 << 4 * lane), each);
+      if (fifth == 0) continue;
+      first |= (__mmask64)(bits_at(b + fifth) & 0xffff) << 16 * lane;
+      second |= (__mmask64)(bits_at(b + fifth) >> 16) << 16 * lane;
+    }
+    to->q[2 * odd] = _mm512_and_si512(v, fours);
+    to->q[2 * odd + 1] = _mm512_and_si512(_mm512_srli_epi16(v, 4), fours);
+    if (fifth == 0) continue;
+    to->q[2 * odd] = _mm512_mask_add_epi8(to->q[2 * odd], first, to->q[2 * odd], sixteens);
+    to->q[2 * odd + 1] = _mm512_mask_add_epi8(to->q[2 * odd + 1], second, to->q[2 * odd + 1],
+                                              sixteens);
+  }
 }
 
 /* }================================================================== */
@@ -261,6 +312,16 @@ INLINED void load_span (const heed_type type, const uint8_t *at, int n, loaded *
   switch ((int)type) {
 #define BLOCK(NAME, name, ...) case HEED_##NAME: load_##name(at, n, to); break;
 #include "base/blocks.def"
+  }
+}
+
+/* The same across, of types with nibbles alone. */
+INLINED void load_span_across (const heed_type type, const uint8_t *at, int n, loaded *to) {
+  switch ((int)type) {
+    case HEED_Q4_0: load_nibbles_across(at, BYTES_q4_0, n, LOW_q4_0, 0, false, to); break;
+    case HEED_Q4_1: load_nibbles_across(at, BYTES_q4_1, n, LOW_q4_1, 0, true, to); break;
+    case HEED_Q5_0: load_nibbles_across(at, BYTES_q5_0, n, LOW_q5_0, FIFTH_q5_0, false, to); break;
+    case HEED_Q5_1: load_nibbles_across(at, BYTES_q5_1, n, LOW_q5_1, FIFTH_q5_1, true, to); break;
   }
 }
 

@@ -102,11 +102,25 @@ INLINED __m512i as_bytes (const __m512i v[4]) {
 }
 
 
+/* Lane j of vector i becomes lane i of vector j: elements in order are then as quants across. */
+INLINED void turn_across (__m512i v[4]) {
+  const __m512i a = _mm512_shuffle_i32x4(v[0], v[1], 0x44);
+  const __m512i b = _mm512_shuffle_i32x4(v[2], v[3], 0x44);
+  const __m512i c = _mm512_shuffle_i32x4(v[0], v[1], 0xee);
+  const __m512i d = _mm512_shuffle_i32x4(v[2], v[3], 0xee);
+  v[0] = _mm512_shuffle_i32x4(a, b, 0x88);
+  v[1] = _mm512_shuffle_i32x4(a, b, 0xdd);
+  v[2] = _mm512_shuffle_i32x4(c, d, 0x88);
+  v[3] = _mm512_shuffle_i32x4(c, d, 0xdd);
+}
+
+
 /*
 ** A row of k elements, rounded as round_row rounds them, to be multiplied by rows of w whose quants
-** and groups are these.
+** and groups are these, and whose quants are loaded across, or not.
 */
-VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k, int zero, int group) {
+VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k, int zero, int group,
+                             bool across) {
   const __m512i lanes = _mm512_setr_epi32(0, 2, 8, 10, 0, 2, 8, 10, 1, 3, 9, 11, 1, 3, 9, 11);
   for (; k > 0; k -= SPAN, x += SPAN, to++) {
     __m512 v[16];
@@ -120,17 +134,18 @@ VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k, int zero,
                                              _mm512_maskz_div_ps(large, most, full));
     float factor[16];
     _mm512_storeu_ps(factor, _mm512_maskz_div_ps(finite & large, full, most));
-    __m512i dots[SPAN_VECTORS];
+    __m512i dots[SPAN_VECTORS], all[SPAN_VECTORS];
     UNROLL for (int i = 0; i < SPAN_VECTORS; i++) {
       __m512i q[4];
       UNROLL for (int j = 0; j < 4; j++) {
         const int g = 2 * i + j / 2;
         q[j] = nearest(_mm512_mul_ps(v[4 * i + j], _mm512_set1_ps(factor[g % 4 + 8 * (g / 4)])));
       }
-      const __m512i all = as_bytes(q);
-      _mm512_store_si512(to->q + 64 * i, all);
-      dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), all);
+      all[i] = as_bytes(q);
+      dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), all[i]);
     }
+    if (across) turn_across(all);
+    UNROLL for (int i = 0; i < SPAN_VECTORS; i++) _mm512_store_si512(to->q + 64 * i, all[i]);
     __m512i sums = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
     if (group == ROUND_GROUP) sums = sums_of_halves(sums);
     const __m512 scale = _mm512_permutexvar_ps(lanes, each);
@@ -153,20 +168,44 @@ INLINED __m128 add_groups (__m128 sum, __m512 a, __m512 b, __m512 c, __m512 d, b
 }
 
 
+/* Products of the quants of a span, added up for each group. */
+VNNI INLINED __m512i vnni_sums_of_groups (const loaded *s, const vnni_span *x, const int group) {
+  __m512i dots[SPAN_VECTORS];
+  UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
+    dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), s->q[i],
+                                  _mm512_load_si512(x->q + 64 * i));
+  const __m512i all = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
+  return group == ROUND_GROUP ? sums_of_halves(all) : all;
+}
+
+/* The same of quants across, with half as many steps from lane to lane. */
+VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 1, 5, 9, 13, 1, 5, 9, 13);
+  __m512i dots[2];
+  UNROLL for (int odd = 0; odd < 2; odd++) {
+    dots[odd] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), s->q[2 * odd],
+                                    _mm512_load_si512(x->q + 128 * odd));
+    dots[odd] = _mm512_dpbusd_epi32(dots[odd], s->q[2 * odd + 1],
+                                    _mm512_load_si512(x->q + 128 * odd + 64));
+  }
+  const __m512i two = _mm512_add_epi32(_mm512_unpacklo_epi32(dots[0], dots[1]),
+                                       _mm512_unpackhi_epi32(dots[0], dots[1]));
+  const __m512i all = _mm512_add_epi32(two, _mm512_shuffle_epi32(two, _MM_PERM_BADC));
+  return _mm512_permutexvar_epi32(order, all);
+}
+
+
 /* The sums of 'rows' rows of x and the first n blocks of a span of w. */
 VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int group,
                              const uint8_t *w, int n, const vnni_span *x, int64_t spans,
                              const int rows, __m128 *sum) {
+  const bool across = has_nibbles(type);
   loaded s;
-  load_span(type, w, n, &s);
+  if (across) load_span_across(type, w, n, &s);
+  else load_span(type, w, n, &s);
   UNROLL for (int r = 0; r < rows; r++) {
     const vnni_span *each = x + r * spans;
-    __m512i dots[SPAN_VECTORS];
-    UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
-      dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), s.q[i],
-                                    _mm512_load_si512(each->q + 64 * i));
-    __m512i all = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
-    if (group == ROUND_GROUP) all = sums_of_halves(all);
+    __m512i all = across ? vnni_sums_across(&s, each) : vnni_sums_of_groups(&s, each, group);
     if (loaded_zero(type) > 0) all = _mm512_add_epi32(all, _mm512_load_si512(each->offset));
     sum[r] = add_groups(sum[r], _mm512_cvtepi32_ps(all),
                         _mm512_mul_ps(s.scale, _mm512_load_ps(each->scale)), s.least,
@@ -187,7 +226,11 @@ VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int
       __builtin_prefetch(w + BLOCKS_AHEAD + i);
     vnni_step(type, has_least, group, w, SPAN / elements, x, spans, rows, sum);
   }
-  if (k > 0) vnni_step(type, has_least, group, w, (int)k / elements, x, spans, rows, sum);
+  const int n = (int)k / elements;
+  if (has_nibbles(type) && n == 2) vnni_step(type, has_least, group, w, 2, x, spans, rows, sum);
+  else if (has_nibbles(type) && n == 4)
+    vnni_step(type, has_least, group, w, 4, x, spans, rows, sum);
+  else if (n > 0) vnni_step(type, has_least, group, w, n, x, spans, rows, sum);
   UNROLL for (int r = 0; r < rows; r++) y[r * y_row] = four_sum(sum[r]) + bias;
 }
 
@@ -235,7 +278,7 @@ typedef struct vnni_type {
                     int64_t y_row, float bias);
   void (*load_rows) (const uint8_t *w, int64_t w_row, int n, int64_t rows, vnni_rows_of_span *to);
   int elements, zero, group;
-  bool least;
+  bool least, across;
 } vnni_type;
 
 #define BLOCK(NAME, name, elements, bytes, least, group, ...) \
@@ -252,7 +295,7 @@ typedef struct vnni_type {
 static const vnni_type vnni_types[HEED_ALL_TYPES] = {
 #define BLOCK(NAME, name, elements, bytes, least, group, ...) \
   [HEED_##NAME] = {vnni_products_##name, vnni_load_rows_##name, elements, ZERO_##name, group, \
-                   least},
+                   least, LOW_##name > 0},
 #include "base/blocks.def"
 };
 

@@ -1,0 +1,160 @@
+/*
+** pages.c - memory of medium blocks: none overlaps another, holes are used again, and regions go
+** back to the system with their last block.
+*/
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/pages.h"
+#include "memory/device.h"
+
+#define BLOCKS 160
+#define ROUNDS 6000
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+static int failed;
+
+static void check (bool good, const char *what) {
+  if (good) return;
+  printf("pages: %s: wrong\n", what);
+  failed = 1;
+}
+
+
+typedef struct block {
+  unsigned char *data;
+  size_t bytes;
+} block;
+
+static const size_t sizes[] = {
+  0, 1, 64, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 96 * KIB, 500 * KIB, MIB, 3 * MIB + 5,
+  4 * MIB - 1, 4 * MIB, 5 * MIB
+};
+#define SIZES (sizeof sizes / sizeof *sizes)
+
+/* The mark stands in the first bytes and in the last ones, and where units begin. */
+static void mark (block b, unsigned char value) {
+  for (size_t i = 0; i < b.bytes; i += 32 * KIB) b.data[i] = value;
+  if (b.bytes > 0) b.data[b.bytes - 1] = value;
+}
+
+static bool is_marked (block b, unsigned char value) {
+  for (size_t i = 0; i < b.bytes; i += 32 * KIB)
+    if (b.data[i] != value) return false;
+  return b.bytes == 0 || b.data[b.bytes - 1] == value;
+}
+
+
+/* Blocks come and go in an order of chance, and each keeps what was written to it. */
+static void blocks_apart (void) {
+  pages p = {0};
+  block list[BLOCKS] = {{0}};
+  bool aligned = true, kept = true, shared = false;
+  srand(7);
+  for (int round = 0; round < ROUNDS; round++) {
+    const int i = rand() % BLOCKS;
+    block *b = &list[i];
+    if (b->data != NULL) {
+      kept = kept && is_marked(*b, (unsigned char)i);
+      pages_give(&p, b->data, b->bytes);
+      *b = (block){0};
+      continue;
+    }
+    b->bytes = sizes[(size_t)rand() % SIZES];
+    b->data = pages_take(&p, b->bytes);
+    check(b->data != NULL, "a block");
+    if (b->data == NULL) return;
+    aligned = aligned && (uintptr_t)b->data % 64 == 0;
+    mark(*b, (unsigned char)i);
+    shared = shared || p.first != NULL;
+  }
+  check(aligned, "alignment");
+  check(kept, "what was written");
+  check(shared == !HEED_EXACT, "regions of many blocks");
+  for (int i = 0; i < BLOCKS; i++) pages_give(&p, list[i].data, list[i].bytes);
+  check(p.live == 0 && p.first == NULL, "all given back");
+}
+
+
+/* A program with a few medium blocks has no region. */
+static void few (void) {
+  pages p = {0};
+  void *data[8];
+  for (int i = 0; i < 8; i++) data[i] = pages_take(&p, MIB);
+  check(p.first == NULL && p.live == 8 * MIB, "few blocks");
+  void *ninth = pages_take(&p, MIB);
+  check((p.first != NULL) == !HEED_EXACT, "the ninth block");
+  pages_give(&p, ninth, MIB);
+  check(p.first == NULL, "the last block of a region");
+  for (int i = 0; i < 8; i++) pages_give(&p, data[i], MIB);
+  check(p.live == 0, "few blocks given back");
+}
+
+
+/* A hole serves blocks that fit into it, before memory behind it does. */
+static void holes (void) {
+  pages p = {0};
+  void *before = pages_take(&p, 4 * MIB - 1), *more = pages_take(&p, 4 * MIB - 1);
+  void *some = pages_take(&p, MIB);                        /* 9 MiB: what follows is shared */
+  char *a = pages_take(&p, 256 * KIB), *b = pages_take(&p, MIB), *c = pages_take(&p, 256 * KIB);
+  if (!HEED_EXACT) {
+    check(b == a + 256 * KIB && c == b + MIB, "blocks side by side");
+    pages_give(&p, b, MIB);
+    char *d = pages_take(&p, 512 * KIB), *e = pages_take(&p, 768 * KIB);
+    check(d == b && e == c + 256 * KIB, "a hole");
+    pages_give(&p, d, 512 * KIB);
+    pages_give(&p, e, 768 * KIB);
+  }
+  else pages_give(&p, b, MIB);
+  pages_give(&p, a, 256 * KIB);
+  pages_give(&p, c, 256 * KIB);
+  pages_give(&p, some, MIB);
+  pages_give(&p, more, 4 * MIB - 1);
+  pages_give(&p, before, 4 * MIB - 1);
+  check(p.live == 0 && p.first == NULL, "holes given back");
+}
+
+
+/* Blocks fill a region, the next ones are in another, and a block of the first one comes back. */
+static void full (void) {
+  enum { N = 16 };
+  pages p = {0};
+  char *data[N];
+  for (int i = 0; i < N; i++) data[i] = pages_take(&p, 3 * MIB);
+  char *tail = pages_take(&p, 2 * MIB);
+  if (!HEED_EXACT) check(tail == data[12] + 3 * MIB, "the rest of a region");
+  pages_give(&p, tail, 2 * MIB);
+  pages_give(&p, data[6], 3 * MIB);
+  char *again = pages_take(&p, 3 * MIB);
+  if (!HEED_EXACT) check(again == data[6], "a hole in a region that was full");
+  data[6] = again;
+  for (int i = 0; i < N; i++) pages_give(&p, data[i], 3 * MIB);
+  check(p.live == 0 && p.first == NULL, "full regions given back");
+}
+
+
+/* Scratch memory of threads shares nothing; what no machine has is refused. */
+static void unshared (void) {
+  pages p = {0};
+  char *data = pages_take(NULL, 3 * MIB);
+  check(data != NULL, "memory of no pages");
+  free(data);
+  check(pages_take(&p, SIZE_MAX - MIB) == NULL && p.live == 0, "all memory that there is");
+  pages_close(&p);
+  check(p.first == NULL, "closed");
+}
+
+
+int main (void) {
+  blocks_apart();
+  few();
+  holes();
+  full();
+  unshared();
+  printf("pages: %s\n", failed ? "wrong" : "blocks stand apart");
+  return failed;
+}

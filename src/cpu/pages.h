@@ -1,0 +1,34 @@
+/*
+** pages.h - memory of medium blocks, many of which share huge pages. A matrix of a megabyte lies on
+** hundreds of small pages, and to look these up takes longer than to read it.
+*/
+
+#ifndef pages_h
+#define pages_h
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#pragma GCC visibility push(hidden)
+
+typedef struct region region;
+
+typedef struct pages {
+  region *first;                   /* the oldest one */
+  size_t live;                     /* bytes of medium blocks, in regions or not */
+} pages;
+
+/*
+** Memory that is aligned for vectors; NULL: there is none. Medium blocks share huge pages where
+** there are many; large ones have huge pages of their own. With p NULL no page is shared: the block
+** is given back by free, and calls may overlap.
+*/
+void *pages_take (pages *p, size_t bytes);
+void pages_give (pages *p, void *data, size_t bytes);    /* as many bytes as were taken */
+
+/* Gives all regions back. */
+void pages_close (pages *p);
+
+#pragma GCC visibility pop
+
+#endif
