@@ -126,6 +126,14 @@ static void add_table (reading *r, const heed_parameter *p, int i) {
 }
 
 
+/* Numbers that follow one another have no hole among them, which would end their list. */
+static void refuse_hole (const reading *r, const heed_parameter *p, int i) {
+  int k = i;
+  while (k < r->top && lua_isnil(r->L, k)) k++;
+  if (k > i && lua_type(r->L, k) == LUA_TNUMBER) wrong(r, p, i, "a whole number");
+}
+
+
 static heed_value read_list (reading *r, const heed_parameter *p, int *i) {
   int from = r->used;
   if (lua_type(r->L, *i) == LUA_TTABLE) add_table(r, p, (*i)++);
@@ -133,6 +141,7 @@ static heed_value read_list (reading *r, const heed_parameter *p, int *i) {
     bool rest = takes_rest(r->row, p);
     do add_entry(r, p, (*i)++);
     while (rest && *i <= r->top && lua_type(r->L, *i) == LUA_TNUMBER);
+    if (rest) refuse_hole(r, p, *i);
   }
   return heed_l(r->used - from, r->integers + from);
 }
@@ -148,6 +157,8 @@ static heed_value read_text (const reading *r, const heed_parameter *p, int i) {
 /* Reads what p wants at *i and moves *i behind it. */
 static heed_value read_argument (reading *r, const heed_parameter *p, int *i) {
   if (lua_isnil(r->L, *i)) {
+    bool list = p->want == HEED_WANT_AXES || p->want == HEED_WANT_SHAPE;
+    if (list && takes_rest(r->row, p)) refuse_hole(r, p, *i);
     (*i)++;
     return heed_none();
   }
