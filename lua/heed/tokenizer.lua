@@ -36,7 +36,7 @@ end
 ---given; or where they do: int64 (N, 2), the first and the last byte of parts of the text
 ---@field pair? string a second text
 ---@field max? integer ids in all: the longer text loses its last ones, or its first ones where
----tokenizer_config.json has the truncation_side left
+---tokenizer_config.json has the truncation_side left, or else tokenizer.json that direction
 ---@field offsets? boolean int64 (T, 2) too, each token's first and last byte, false unless given
 ---@field types? boolean int64 (T) too, of which text of a pair each token is, from 1, as models of
 ---pairs want it; false unless given
