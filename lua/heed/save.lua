@@ -203,8 +203,9 @@ end
 
 ---Loads what `heed.save`, or another program, has saved: safetensors as tensors by name, .npy
 ---as one tensor, GGUF as tensors by name, also in blocks, and metadata of any kind, with their
----types. Integers of other widths become int64. A safetensors file that heed saved has a checksum,
----which is compared unless `verify` is false.
+---types; a uint64 that is no integer of Lua's comes as its digits, as a text. Integers of other
+---widths become int64. A safetensors file that heed saved has a checksum, which is compared unless
+---`verify` is false.
 ---
 ---With `mapped = true` the tensors are views of the file: opening costs nothing whatever its size,
 ---a tensor is read when it is used, and processes that map the same file share its memory. Changes
