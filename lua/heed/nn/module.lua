@@ -28,6 +28,7 @@ local heed = require "heed"
 local hooks = require "heed.nn.hooks"
 local keys_of = require "heed.nn.keys"
 local kin = require "heed.nn.kin"
+local lent = require "heed.internal.lent"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local paths = require "heed.nn.path"
@@ -359,7 +360,7 @@ function Module:apply(f)
 end
 
 
----Sets the mode of this module and all below.
+---Sets the mode of this module and all below, also where a suspended call has set another one.
 ---@param training? boolean true unless given
 ---@return heed.Module self
 function Module:train(training)
@@ -371,6 +372,7 @@ function Module:train(training)
     fields.add(list, module, "training", training ~= false, module.training)
   end
   core.set_fields(list)
+  for i = 1, #list, 3 do lent.modes[list[i]] = nil end
   return self
 end
 
