@@ -193,6 +193,9 @@ describe("a cache", function()
                    message(cache.reorder, cache, {1, 0}))
     assert.matches("reorder: rows from 1 to 3 expected, got 4 at position 1",
                    message(cache.reorder, cache, heed.tensor{4}))
+    for _, none in ipairs{{}, heed.zeros(0, {dtype = "int64"})} do
+      assert.matches("reorder: at least one row expected", message(cache.reorder, cache, none))
+    end
     assert.matches("reorder: an int64 tensor of one dimension, or a list of rows expected, got a "
                    .. "tensor", message(cache.reorder, cache, heed.tensor{1.0}))
   end)

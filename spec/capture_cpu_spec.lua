@@ -211,7 +211,7 @@ describe("capture on the CPU", function()
       assert.is_false(ok, name)
       assert.matches("a value is read back while work is captured: return the tensor, and read it "
                      .. "after the call", why)
-      local reader = {save = "data", sample = "all"}
+      local reader = {save = "data", sample = "totable"}
       assert.matches((reader[name] or name) .. ": a value", why)
       assert.equal(3, x:sum():item())
     end

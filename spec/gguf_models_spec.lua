@@ -258,6 +258,9 @@ describe("models.save into a GGUF file", function()
     other = again(m, nil, {replace = true})
     assert.same(m.chats.sources, other.chats.sources)
     assert.same({"tool_use"}, metadata_of()["tokenizer.chat_templates"])
+    m.tokenizer.left = true
+    assert.same({truncation_side = "GGUF has no key for it"},
+                select(2, again(m, nil, {replace = true})))
   end)
 
   it("takes a tokenizer that heed has trained", function()

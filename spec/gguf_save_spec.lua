@@ -83,11 +83,12 @@ describe("heed.save into a GGUF file", function()
       a = 255, b = -128, c = 65535, d = -32768, e = 7, f = -7, g = 1.5, h = true, i = "text",
       j = math.maxinteger, k = math.mininteger, l = 0.1, m = "\1\2\255", n = "\128", o = {"x", ""},
       p = {true, false}, q = {{1, 2}, {"a"}, {}}, r = {0.5, 2}, s = {}, t = 1 / 0, u = 3,
-      v = {-1, 1}, w = {1 << 40}, x = {0.1}, y = "", z = false,
+      v = {-1, 1}, w = {1 << 40}, x = {0.1}, y = "", z = false, A = "18446744073709551615",
+      B = {"9223372036854775808", 1, "10000000000000000000"},
     }
     local types = {
       a = "uint8", b = "int8", c = "uint16", d = "int16", j = "uint64", k = "int64", m = "uint8[]",
-      n = "int8[]", s = "float64[]", u = "float32", gone = "uint8",
+      n = "int8[]", s = "float64[]", u = "float32", gone = "uint8", A = "uint64", B = "uint64[]",
     }
     assert(heed.save(path, {}, metadata, types))
     local tensors, own, own_types = assert(heed.load(path))
@@ -99,9 +100,12 @@ describe("heed.save into a GGUF file", function()
       h = "bool", i = "string", j = "uint64", k = "int64", l = "float64", m = "uint8[]",
       n = "int8[]", o = "string[]", p = "bool[]", q = "array[]", r = "float32[]", s = "float64[]",
       t = "float32", u = "float32", v = "int32[]", w = "int64[]", x = "float64[]", y = "string",
-      z = "bool",
+      z = "bool", A = "uint64", B = "uint64[]",
     }, own_types)
     assert.equal("float", math.type(own.u))
+    assert.truthy(directories.read(path):find(string.pack("<s8I4i8", "A", 10, -1), 1, true))
+    assert.truthy(directories.read(path):find(
+      string.pack("<i8i8i8", math.mininteger, 1, -8446744073709551616), 1, true))
   end)
 
   it("lays tensors where the key of alignment says", function()
@@ -142,6 +146,10 @@ describe("heed.save into a GGUF file", function()
       {"key \"a\": uint8 expected, got 256", {}, {a = 256}, {a = "uint8"}},
       {"key \"a\": uint8 expected, got -1", {}, {a = -1}, {a = "uint8"}},
       {"key \"a\": uint64 expected, got -1", {}, {a = -1}, {a = "uint64"}},
+      {"key \"a\": uint64 expected, got the string '18446744073709551616'", {},
+       {a = "18446744073709551616"}, {a = "uint64"}},
+      {"key \"a\": uint64 expected, got the string '9223372036854775807'", {},
+       {a = "9223372036854775807"}, {a = "uint64"}},
       {"key \"a\": uint32 expected, got 1.5", {}, {a = 1.5}, {a = "uint32"}},
       {"key \"a\": float32 expected, got 1e+300", {}, {a = 1e300}, {a = "float32"}},
       {"key \"a\": int32 expected, got the string 'x'", {}, {a = {"x"}}, {a = "int32[]"}},

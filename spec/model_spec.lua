@@ -206,6 +206,22 @@ describe("a state with two names of a shared weight", function()
     end
     assert.is_true((m.embed.weight:equal(before)))
   end)
+
+  it("is compared in parts, without copies of the whole weight", function()
+    local m = nn.Module:extend("M")()
+    m.a = nn.Parameter(heed.randn(3000, 700))                        -- 8.4 MB
+    m.b = m.a
+    local state = {a = m.a:detach(), b = m.a:detach():clone()}
+    collectgarbage()
+    local before = collectgarbage "count"
+    assert.same({}, m:compare(state))
+    assert.is_true(collectgarbage "count" - before < 8000)           -- KB
+    for _, at in ipairs{1, 1511, 3000} do
+      local other = state.b:clone()
+      other[at][at % 700 + 1] = 0 / 0
+      assert.equal(1, #m:compare{a = state.a, b = other})
+    end
+  end)
 end)
 
 

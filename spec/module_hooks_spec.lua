@@ -28,14 +28,18 @@ describe("what a hook returns", function()
       handle = layer[register](layer, function() return nil, nil end)
       assert.is_true(layer(x):equal(y))
       handle:remove()
+      handle = layer[register](layer, function() return x:dim() == 2 end)
+      assert.matches(register .. ": the hook returned false in the place of a tensor", said(layer,
+                                                                                            x))
+      handle:remove()
     end
   end)
 
   it("is a tensor where a layer adds it to its features", function()
     for _, name in ipairs{"attend", "mlp"} do
       local layer, x = nn.EncoderLayer(8, 2), heed.randn(1, 3, 8)
-      layer[name]:register_forward_hook(function() return false end)
-      assert.matches("EncoderLayer: a tensor expected from field '" .. name .. "', got false",
+      layer[name]:register_forward_hook(function() return 3 end)
+      assert.matches("EncoderLayer: a tensor expected from field '" .. name .. "', got 3",
                      said(layer, x))
     end
   end)

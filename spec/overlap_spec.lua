@@ -2,6 +2,7 @@
 -- calls want it until the last of them ends, and then as it was.
 
 local heed = require "heed"
+local message = require "spec.support.message"
 local nn, optim = heed.nn, heed.optim
 
 local PROMPTS <const>, COUNTS <const> = {A = {1, 2}, B = {5, 6, 7}}, {A = 2, B = 5}
@@ -98,5 +99,89 @@ describe("averages that are applied in coroutines that take turns", function()
       heed.no_grad(function() model.weight:add_(1) end)
       own = model.weight:detach():clone()
     end
+  end)
+end)
+
+
+describe("a step of an optimiser", function()
+  local function stepping(model, x)
+    local opt = optim.SGD(model:parameters(), {lr = 0.1})
+    return function()
+      opt:zero_grad()
+      model(x):sum():backward()
+      opt:step()
+    end
+  end
+
+  -- Begins f in a coroutine that is left in its first yield.
+  local function leave(f) coroutine.wrap(f)() end
+
+  it("is refused while averages are applied, and gives them back where that was left", function()
+    local model, x = nn.Linear(2, 2), heed.ones(1, 2)
+    local average, step = optim.EMA(model), stepping(model, x)
+    step()
+    local own = model.weight:detach():clone()
+    local run = coroutine.create(function() average:apply(coroutine.yield) end)
+    coroutine.resume(run)
+    local why = "step: parameters of their own expected, but apply has put the averages into them$"
+    assert.matches(why, message(step))
+    coroutine.resume(run)
+    step()
+    heed.no_grad(function() model.weight:copy_(own) end)
+    leave(function() average:apply(coroutine.yield) end)
+    assert.is_false(model.weight:equal(own))
+    assert.matches("it was left in a coroutine, and has ended now", message(step))
+    assert.is_true(model.weight:equal(own))
+    step()
+    average:update()
+    own = model.weight:detach():clone()
+    leave(function() average:apply(coroutine.yield) end)
+    assert.matches("update: .*it was left in a coroutine", message(average.update, average))
+    assert.is_true(model.weight:equal(own))
+    leave(function() average:apply(coroutine.yield) end)
+    heed.no_grad(function() collectgarbage() end)
+    assert.equal(3, average:apply(function() return 3 end))
+    assert.is_true(model.weight:equal(own))
+    step()
+  end)
+
+  it("is refused after a captured step, too", function()
+    local model, x = nn.Linear(2, 2), heed.ones(1, 2)
+    local average, step = optim.EMA(model), heed.capture(stepping(model, x))
+    for _ = 1, 3 do step() end
+    average:apply(function() assert.matches("step: parameters of their own", message(step)) end)
+    step()
+  end)
+
+  it("is refused while a call has the model in eval mode, and not where it trains again", function()
+    local model = Writer(12, 16)
+    local step = stepping(model, heed.tensor{{1, 2}})
+    local function write()
+      heed.generate(model, {1, 2}, {max = 3, on_token = function() coroutine.yield() end})
+    end
+    local run = coroutine.create(write)
+    coroutine.resume(run)
+    assert.matches("step: modules in training mode expected, but a call of generate, which has not "
+                   .. "ended, has %w+ in eval mode; coroutine.close, or m:train%(%), ends that",
+                   message(step))
+    stepping(nn.Linear(2, 2), heed.ones(1, 2))()
+    coroutine.close(run)
+    step()
+    leave(write)
+    assert.matches("eval mode; it was left in a coroutine, and has ended now", message(step))
+    assert.is_true(model.training and model.decoder.layers[1].training)
+    step()
+    leave(write)
+    model:train()
+    step()
+    model:eval()
+    leave(write)
+    step()
+    assert.is_false(model.training)
+    model:train()
+    leave(write)
+    heed.no_grad(function() collectgarbage() end)
+    heed.generate(model, {1}, {max = 1})
+    assert.is_true(model.training and model.head.training)
   end)
 end)

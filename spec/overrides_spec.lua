@@ -148,6 +148,24 @@ end)
 
 
 describe("truncation_side", function()
+  it("stands above the direction of the tokenizer.json", function()
+    local function ids(config, direction)
+      local tok, why = load("llama3", config, function(c)
+        c.truncation = {direction = direction, max_length = 9, strategy = "LongestFirst",
+                        stride = 0}
+      end)
+      return tok and tok:encode("one two three", {special = false, max = 2}):totable() or why
+    end
+    local first, last = ids({truncation_side = "right"}, "Right"),
+                        ids({truncation_side = "left"}, "Right")
+    assert.not_same(first, last)
+    assert.same(last, ids({}, "Left"))
+    assert.same(last, ids({truncation_side = json.null}, "Left"))
+    assert.same(first, ids({truncation_side = "right"}, "Left"))
+    assert.same(first, ids({}, "Right"))
+    assert.matches("tokenizer.json: .*the truncation's direction", ids({}, "Top"))
+  end)
+
   it("says which tokens of texts that are too long are left out", function()
     local plain = load("llama3", {truncation_side = "right"})
     local left = load("llama3", {truncation_side = "left"})

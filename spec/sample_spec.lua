@@ -52,6 +52,18 @@ describe("the probabilities of heed.sample", function()
     end
   end)
 
+  it("are read back once, whatever the temperature", function()
+    local core, logits = require "heed.core", heed.randn(2, 9)
+    local device = logits.device
+    local function works(temperature)
+      local before = core.works(device)
+      heed.sample(logits, {temperature = temperature})
+      return core.works(device) - before
+    end
+    works(2)
+    assert.equal(works(2), works(0.7))
+  end)
+
   it("are numbers where a temperature takes the best out of the type's range", function()
     for dtype, large in pairs{float32 = 3e38, float64 = 1.7e308} do
       local logits = heed.tensor({{1, large, 0.5}, {-large, -large, -math.huge}}, dtype)

@@ -439,6 +439,10 @@ describe("heed.search refuses", function()
     assert.matches("an index expected as the first argument", why(index.query, {}, x))
     assert.matches("there is no 'insert'", why(function() return index.insert end))
     assert.matches("a path expected", why(index.save, index, ""))
+    for _, ending in ipairs{"gguf", "npy"} do
+      assert.matches("save: a path that ends in .safetensors expected, got /tmp/i." .. ending,
+                     why(index.save, index, "/tmp/i." .. ending))
+    end
   end)
 
   it("to be heard by what a script gave", function()

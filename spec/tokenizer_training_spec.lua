@@ -326,11 +326,10 @@ describe("training", function()
     local tok = train{kind = "bpe", text = TEXT, vocabulary = 300, special = {pad = "<p>"}}
     local folder = os.tmpname()
     os.remove(folder)
-    local done, why = tok:save(folder)
+    local done, why = tok:save(folder .. "/within")
     assert.is_nil(done)
     assert.matches("^save: ", why)
-    assert(os.execute("mkdir '" .. folder .. "'"))
-    assert.is_true(tok:save(folder))
+    for _ = 1, 2 do assert.is_true(tok:save(folder)) end
     local again = assert(heed.tokenizer.load(folder))
     assert.same({pad = 1}, again:special())
     assert.same(names_of(tok), names_of(again))

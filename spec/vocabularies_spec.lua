@@ -193,7 +193,7 @@ describe("a folder without tokenizer.json", function()
     assert.matches("true or false expected as do_lower_case",
                    said{["vocab.txt"] = "[UNK]\n[CLS]\n[SEP]\n",
                         ["tokenizer_config.json"] = '{"do_lower_case":3}'})
-    assert.matches("a table expected in tokenizer_config.json",
+    assert.matches("tokenizer_config.json: a table expected",
                    said{["vocab.txt"] = "[UNK]\n[CLS]\n[SEP]\n", ["tokenizer_config.json"] = "3"})
     assert.matches("vocab.json: a table of ids expected",
                    said{["vocab.json"] = "[1]", ["merges.txt"] = ""})

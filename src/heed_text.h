@@ -65,6 +65,8 @@ HEED_API int64_t heed_token_id (const heed_tokenizer *t, const char *name, size_
 HEED_API int64_t heed_token_padding (const heed_tokenizer *t);
 HEED_API int64_t heed_token_unknown (const heed_tokenizer *t);        /* of what has none; or 0 */
 HEED_API int64_t heed_token_count (const heed_tokenizer *t);
+/* Does the file say that texts that are too long lose their first tokens? */
+HEED_API bool heed_tokenizer_is_left (const heed_tokenizer *t);
 
 /*
 ** Training. A trainer has the parts of a tokenizer.json that cut texts into words; its model is

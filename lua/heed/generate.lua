@@ -265,7 +265,7 @@ end
 ---Extends a prompt by new ids from a model, which is called `model(ids, {cache = cache, lengths =
 ---lengths})`, or `model(ids, context, {…})` with a context, and gives logits (B, T, V). Rows of
 ---different lengths get the same ids as each row alone. Meanwhile gradients are off and the model
----is in eval mode.
+---is in eval mode; while the call is suspended in a coroutine, steps of its optimiser are refused.
 ---> heed.generate(function(x) return heed.eye(9)[x + 1] end, {1}, {max = 3, cache = false})[3] == 4
 ---@param model fun(ids: heed.Tensor, ...): heed.Tensor
 ---@param prompt heed.Tensor|integer[]|(integer[]|heed.Tensor)[] ids (T) or (B, T), a list of ids,

@@ -139,17 +139,27 @@ local function write(path, parts)
 end
 
 
+---Refuses a path whose ending would make another file of it than safetensors.
+---@param who string
+---@param what string|nil an option's name
+---@param path string
+function M.check_ending(who, what, path)
+  whole.check_path(who, path, what)
+  check_ending(path)
+  if is_npy(path) or ends_in(path, ".gguf") then
+    heed.fail("%s: a path that ends in .safetensors expected%s, got %s", who,
+              what and " as " .. what or "", path)
+  end
+end
+
+
 ---Refuses a path to which heed.save could not save tensors as safetensors. One that another process
 ---writes to is good.
 ---@param who string
 ---@param what string an option's name
 ---@param path string
 function M.check_path(who, what, path)
-  whole.check_path(who, path, what)
-  check_ending(path)
-  if is_npy(path) or ends_in(path, ".gguf") then
-    heed.fail("%s: a path that ends in .safetensors expected as %s, got %s", who, what, path)
-  end
+  M.check_ending(who, what, path)
   local good, why, busy = core.write_file(path)
   if not good and not busy then heed.fail("%s: option %s: %s", who, what, why) end
 end
@@ -203,8 +213,9 @@ end
 
 ---Loads what `heed.save`, or another program, has saved: safetensors as tensors by name, .npy
 ---as one tensor, GGUF as tensors by name, also in blocks, and metadata of any kind, with their
----types. Integers of other widths become int64. A safetensors file that heed saved has a checksum,
----which is compared unless `verify` is false.
+---types; a uint64 that is no integer of Lua's comes as its digits, as a text. Integers of other
+---widths become int64. A safetensors file that heed saved has a checksum, which is compared unless
+---`verify` is false.
 ---
 ---With `mapped = true` the tensors are views of the file: opening costs nothing whatever its size,
 ---a tensor is read when it is used, and processes that map the same file share its memory. Changes

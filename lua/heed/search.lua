@@ -384,7 +384,7 @@ end
 ---@return true? done
 ---@return string? message
 function Index:save(path)
-  whole.check_path("save", path)
+  saving.check_ending("save", nil, path)
   local keys = table.move(self.keys, 1, self.count, 1, {})
   local tensors = {rows = self.rows:narrow(1, 1, self.count),
                    scales = self.scales and self.scales:narrow(1, 1, self.count) or nil}

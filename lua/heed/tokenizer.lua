@@ -36,7 +36,7 @@ end
 ---given; or where they do: int64 (N, 2), the first and the last byte of parts of the text
 ---@field pair? string a second text
 ---@field max? integer ids in all: the longer text loses its last ones, or its first ones where
----tokenizer_config.json has the truncation_side left
+---tokenizer_config.json has the truncation_side left, or else tokenizer.json that direction
 ---@field offsets? boolean int64 (T, 2) too, each token's first and last byte, false unless given
 ---@field types? boolean int64 (T) too, of which text of a pair each token is, from 1, as models of
 ---pairs want it; false unless given
@@ -312,7 +312,7 @@ end
 
 ---Writes a trained tokenizer: its tokenizer.json, or in a folder that and a tokenizer_config.json
 ---with the names of special tokens. Each file is complete or as it was before.
----@param path string the folder, or the file, which ends in .json
+---@param path string the folder, made where there is none, or the file, which ends in .json
 ---@return true? done
 ---@return string? message
 function Tokenizer:save(path)
@@ -322,7 +322,11 @@ function Tokenizer:save(path)
          "be copied")
   end
   local is_file = path:sub(-5) == ".json"
-  local done, why = core.write_file(is_file and path or path .. "/tokenizer.json", {self.file})
+  local done, why = true, nil
+  if not is_file then done, why = core.make_folder(path) end
+  if done then
+    done, why = core.write_file(is_file and path or path .. "/tokenizer.json", {self.file})
+  end
   if done and not is_file then
     done, why = core.write_file(path .. "/tokenizer_config.json", {self.config})
   end

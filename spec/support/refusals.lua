@@ -500,7 +500,8 @@ return {
    .. "{create_graph = true})"},
   {heed.grad, {x, 5}, "grad: argument 'xs': a tensor or a list of tensors expected, got 5"},
   {x.backward, {x},
-   "backward: the tensor has no graph: nothing that it was made from requires grad"},
+   "backward: the tensor has no graph: nothing that it was made from requires grad, as frozen "
+   .. "parameters do not, or it was made within no_grad"},
   {heed.keep, {5}, "keep: a tensor expected, got 5"},
   -- layers and optimisers
   {nn.Linear, {3}, "nn.Linear: a whole number of at least 0 expected as outputs, got nil"},
@@ -539,7 +540,8 @@ return {
    "tensor: argument 'requires_grad': float types only, got int64"},
   {heed.zeros, {2, wishes}, "zeros: argument 'requires_grad': float types only, got int64"},
   {heed.grad, {x, x},
-   "grad: the tensor has no graph: nothing that it was made from requires grad"},
+   "grad: the tensor has no graph: nothing that it was made from requires grad, as frozen "
+   .. "parameters do not, or it was made within no_grad"},
   {heed.grad, {wanting * 1, wanting},
    "grad: a gradient is needed for a tensor of shape (2); only one element has one by itself"},
   {heed.grad, {wanting * 1, wanting, heed.ones(3)},

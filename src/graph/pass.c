@@ -225,7 +225,7 @@ static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
   node *root = graph_node_of(y, &output);
   if (root == NULL)
     return core_fail(cx, "backward", "the tensor has no graph: nothing that it was made from "
-                     "requires grad");
+                     "requires grad, as frozen parameters do not, or it was made within no_grad");
   const char *name = cx->scope.caller != NULL ? cx->scope.caller : "backward";
   const heed_region around = heed_region_begin(cx, name);
   const call_scope s = call_begin(cx, cx->scope.caller);

@@ -109,13 +109,6 @@ static void add_entry (reading *r, const heed_parameter *p, int i) {
 }
 
 
-bool takes_rest (const heed_signature *row, const heed_parameter *p) {
-  for (const heed_parameter *q = p + 1; q < row->parameter + row->parameters; q++)
-    if (q->want != HEED_WANT_DTYPE) return false;
-  return true;
-}
-
-
 static void add_table (reading *r, const heed_parameter *p, int i) {
   int64_t n = check_list(r->L, i);
   for (int64_t k = 1; k <= n; k++) {
@@ -126,13 +119,22 @@ static void add_table (reading *r, const heed_parameter *p, int i) {
 }
 
 
+/* Numbers that follow one another have no hole among them, which would end their list. */
+static void refuse_hole (const reading *r, const heed_parameter *p, int i) {
+  int k = i;
+  while (k < r->top && lua_isnil(r->L, k)) k++;
+  if (k > i && lua_type(r->L, k) == LUA_TNUMBER && takes_rest(r->row, p))
+    wrong(r, p, i, "a whole number");
+}
+
+
 static heed_value read_list (reading *r, const heed_parameter *p, int *i) {
   int from = r->used;
   if (lua_type(r->L, *i) == LUA_TTABLE) add_table(r, p, (*i)++);
   else {
-    bool rest = takes_rest(r->row, p);
     do add_entry(r, p, (*i)++);
-    while (rest && *i <= r->top && lua_type(r->L, *i) == LUA_TNUMBER);
+    while (takes_rest(r->row, p) && *i <= r->top && lua_type(r->L, *i) == LUA_TNUMBER);
+    refuse_hole(r, p, *i);
   }
   return heed_l(r->used - from, r->integers + from);
 }
@@ -148,6 +150,7 @@ static heed_value read_text (const reading *r, const heed_parameter *p, int i) {
 /* Reads what p wants at *i and moves *i behind it. */
 static heed_value read_argument (reading *r, const heed_parameter *p, int *i) {
   if (lua_isnil(r->L, *i)) {
+    if (p->want == HEED_WANT_AXES || p->want == HEED_WANT_SHAPE) refuse_hole(r, p, *i);
     (*i)++;
     return heed_none();
   }
@@ -243,9 +246,7 @@ static void read_options (reading *r) {
 /* May {} stand for no options here, and not for an empty list? */
 static bool no_options (const reading *r, int i, int next) {
   if (i != r->top || lua_type(r->L, i) != LUA_TTABLE || !is_empty(r->L, i)) return false;
-  if (next == r->row->parameters) return true;
-  heed_want want = r->row->parameter[next].want;
-  return want != HEED_WANT_TENSORS && want != HEED_WANT_AXES && want != HEED_WANT_SHAPE;
+  return next == r->row->parameters || !takes_list(&r->row->parameter[next]);
 }
 
 
@@ -272,10 +273,9 @@ static void read_positional (reading *r, int n) {
   }
   if (i > r->top || no_options(r, i, next)) return;
   const heed_parameter *last = &row->parameter[row->parameters - 1];
-  const heed_want want = last->want;
-  const char *entry = want == HEED_WANT_TENSORS ? "a tensor" : "a whole number";
-  if ((want == HEED_WANT_TENSORS || want == HEED_WANT_AXES || want == HEED_WANT_SHAPE) &&
-      !lua_istable(r->L, i - 1)) wrong(r, last, i - lua_isnil(r->L, i - 1), entry);
+  const char *entry = last->want == HEED_WANT_TENSORS ? "a tensor" : "a whole number";
+  if (takes_list(last) && !lua_istable(r->L, i - 1))
+    wrong(r, last, i - lua_isnil(r->L, i - 1), entry);
   raise(r->L, "at most %d arguments expected, got %d", row->parameters, r->top);
 }
 

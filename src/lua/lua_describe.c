@@ -53,15 +53,25 @@ static void push_default (lua_State *L, const heed_parameter *p) {
 }
 
 
+bool takes_list (const heed_parameter *p) {
+  return p->want == HEED_WANT_AXES || p->want == HEED_WANT_SHAPE || p->want == HEED_WANT_TENSORS;
+}
+
+
+bool takes_rest (const heed_signature *row, const heed_parameter *p) {
+  for (const heed_parameter *q = p + 1; q < row->parameter + row->parameters; q++)
+    if (q->want != HEED_WANT_DTYPE) return false;
+  return true;
+}
+
+
 static void push_parameter (lua_State *L, const heed_signature *row, const heed_parameter *p) {
   lua_createtable(L, 0, 6);
   set_string(L, "name", p->name);
   set_string(L, "want", want_name(p->want));
   set_string(L, "words", p->words);
   set_flag(L, "optional", p->optional);
-  bool list = p->want == HEED_WANT_AXES || p->want == HEED_WANT_SHAPE ||
-              p->want == HEED_WANT_TENSORS;
-  set_flag(L, "rest", list && takes_rest(row, p));
+  set_flag(L, "rest", takes_list(p) && takes_rest(row, p));
   push_default(L, p);
   lua_setfield(L, -2, "default");
 }

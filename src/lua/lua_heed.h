@@ -247,11 +247,12 @@ int l_sources (lua_State *L);                            /* lua_half.c */
 void open_api (lua_State *L);
 
 /* lua_call.c */
-bool takes_rest (const heed_signature *row, const heed_parameter *p);    /* may numbers that follow
-                                                   one another stand for the list p? */
 void open_ops (lua_State *L, int module, int methods, int internal);
 
 /* lua_describe.c */
+bool takes_list (const heed_parameter *p);          /* of tensors, sizes or axes */
+bool takes_rest (const heed_signature *row, const heed_parameter *p);    /* may numbers that follow
+                                                   one another stand for the list p? */
 void open_describe (lua_State *L, int internal);
 
 #define LONGEST_LIST (1 << 24)     /* most entries of tables that one call gives to Lua */

@@ -183,6 +183,14 @@ static int l_padding (lua_State *L) {
 }
 
 
+/* left(tokenizer): whether texts that are too long lose their first ids, by the file */
+static int l_left (lua_State *L) {
+  enter(L);
+  lua_pushboolean(L, heed_tokenizer_is_left(check_tokenizer(L)));
+  return 1;
+}
+
+
 static int push_text (lua_State *L, bool good, const heed_text *text) {
   done(L, good);
   lua_pushlstring(L, text->at, text->n);
@@ -351,9 +359,9 @@ static int l_make (lua_State *L) {
 void open_tokenizer (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"count", l_count}, {"decode", l_decode}, {"encode", l_encode}, {"feed", l_feed},
-    {"find", l_find}, {"finish", l_finish}, {"make", l_make}, {"padding", l_padding},
-    {"push", l_push}, {"read", l_read}, {"stream", l_stream}, {"token", l_token},
-    {"trainer", l_trainer}, {"unknown", l_unknown}, {NULL, NULL}
+    {"find", l_find}, {"finish", l_finish}, {"left", l_left}, {"make", l_make},
+    {"padding", l_padding}, {"push", l_push}, {"read", l_read}, {"stream", l_stream},
+    {"token", l_token}, {"trainer", l_trainer}, {"unknown", l_unknown}, {NULL, NULL}
   };
   static const luaL_Reg own[] = {{"__gc", l_drop}, {NULL, NULL}}, none[] = {{NULL, NULL}};
   static const luaL_Reg of_trainer[] = {{"__gc", l_drop_trainer}, {NULL, NULL}};

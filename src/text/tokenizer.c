@@ -53,6 +53,16 @@ static void read_padding (heed_tokenizer *t, const json *j, const json_value *v)
 }
 
 
+/* Which side of a text that is too long is left out, written "Left" or "left". */
+static bool read_truncation (heed_tokenizer *t, const json *j, const json_value *v) {
+  const json_value *side = json_get(j, v, "direction");
+  t->left = json_is(j, side, "Left") || json_is(j, side, "left");
+  if (t->left || is_absent(side) || json_is(j, side, "Right") || json_is(j, side, "right"))
+    return true;
+  return refuse_part(t, j, "the truncation's direction", side);
+}
+
+
 static bool read_parts (heed_tokenizer *t, const json *j) {
   const json_value *root = j->values.at, *model = json_get(j, root, "model");
   const json_value *added = json_get(j, root, "added_tokens");
@@ -64,7 +74,7 @@ static bool read_parts (heed_tokenizer *t, const json *j) {
   if (!normalize_read(t, j, json_get(j, root, "normalizer")) ||
       !vocabulary_read(t, j, model, added)) return false;
   read_padding(t, j, json_get(j, root, "padding"));
-  return added_read(t, j, added) &&
+  return read_truncation(t, j, json_get(j, root, "truncation")) && added_read(t, j, added) &&
          model_read(t, j, model) && split_read(t, j, before) &&
          template_read(t, j, json_get(j, root, "post_processor")) &&
          decode_read(t, j, json_get(j, root, "decoder"));
@@ -225,6 +235,9 @@ int64_t heed_token_id (const heed_tokenizer *t, const char *name, size_t n) {
 int64_t heed_token_padding (const heed_tokenizer *t) {
   return t != NULL && t->padding != NO_ID ? (int64_t)t->padding + 1 : 0;
 }
+
+
+bool heed_tokenizer_is_left (const heed_tokenizer *t) { return t != NULL && t->left; }
 
 
 int64_t heed_token_unknown (const heed_tokenizer *t) {

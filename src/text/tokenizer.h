@@ -151,6 +151,7 @@ struct heed_tokenizer {
   uint32_t count, padding;         /* padding: an id, or NO_ID */
   id_table by_name, by_raw;
   bool byte_level;                 /* characters of names stand for bytes */
+  bool left;                       /* texts that are too long lose their first tokens */
   /* the model */
   bool (*cut) (heed_tokenizer *t, const char *word, size_t n);    /* into slices */
   uint32_t unknown;                /* what has no token, or NO_ID */

@@ -140,9 +140,19 @@ local function drawing(self)
 end
 
 
+-- A recording that is dropped leaves its batches to later calls, and an order that it drew was not
+-- made.
+local function undone(self, epoch, done, order, at)
+  recording.undo(function()
+    self.epoch, self.done, self.order, self.generator.at = epoch, done, order, at
+  end)
+end
+
+
 -- A call that fails leaves the batch to the next one.
 function Batches:__call()
   local epoch, done, order, at = self.epoch, self.done, self.order, self.generator.at
+  undone(self, epoch, done, order, at)
   if next_size(self, done) == 0 then
     epoch, done, order = epoch + 1, 0, false
     if epoch == self.epochs then
@@ -151,10 +161,7 @@ function Batches:__call()
     end
   end
   local _ <close> = not order and drawing(self) or nil
-  if not order then
-    at, order = fresh_order(self)
-    recording.undo(function() self.order = false end)
-  end
+  if not order then at, order = fresh_order(self) end
   local size = next_size(self, done)
   local positions = order:narrow(1, done + 1, size)
   return passed(self, epoch, done + size, order, at, collected(self, positions))

@@ -109,8 +109,7 @@ function read_value(r, kind, key, depth)
   elseif kind == ARRAY then return array(r, key, depth + 1)
   end
   local value = number(r, of.format, of.size, key)
-  if of.name == "uint64" and value < 0 then refuse.with("%s: a number of 2^63 or more", key) end
-  return value, of.name
+  return of.name == "uint64" and types.unsigned(value) or value, of.name
 end
 
 

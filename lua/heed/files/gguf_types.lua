@@ -89,6 +89,33 @@ gguf_types.by_name = {}
 for number, value in next, gguf_types.values do gguf_types.by_name[value.name] = number end
 
 
+-- The last number of 64 bits without a sign, and the first that is no integer of Lua's.
+local LAST <const>, BEYOND <const> = "18446744073709551615", "9223372036854775808"
+
+---A number of 64 bits without a sign; beyond Lua's integers its digits, as a text.
+---@param bits integer
+---@return integer|string
+function gguf_types.unsigned(bits)
+  if bits >= 0 then return bits end
+  local tenth = (bits >> 1) // 5
+  return ("%d%d"):format(tenth, bits - 10 * tenth)
+end
+
+
+---The bits of a number that stands as its digits; nil for another text.
+---@param digits string
+---@return integer?
+function gguf_types.bits(digits)
+  if not digits:find "^[1-9]%d*$" or #digits < #BEYOND or #digits > #LAST
+     or #digits == #BEYOND and digits < BEYOND or #digits == #LAST and digits > LAST then
+    return nil
+  end
+  local bits = 0
+  for digit in digits:gmatch "%d" do bits = 10 * bits + math.tointeger(digit) end
+  return bits
+end
+
+
 -- Where tensors lie -----------------------------------------------------------
 
 ---What offsets of tensors are multiples of, as the metadata say.

@@ -63,8 +63,10 @@ local function wrong(key, name, value)
 end
 
 
--- A number as bytes.
+-- A number as bytes; of 64 bits without a sign it may be a text of digits.
 local function number_bytes(key, of, value)
+  local bits = of.name == "uint64" and type(value) == "string" and types.bits(value)
+  if bits then return pack(of.format, bits) end
   local n = type(value) == "number" and value or wrong(key, of.name, value)
   if of.name:find("^float") then
     local finite = n - n == 0

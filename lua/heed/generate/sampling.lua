@@ -39,15 +39,16 @@ end
 ---Refuses rows without a best logit: NaN, or -inf throughout.
 ---@param who string
 ---@param logits heed.Tensor (R, V)
+---@return number[] best the best logit of each row
 function sampling.check_best(who, logits)
-  local best = logits:detach():amax(2)
-  if best:gt(-math.huge):all() then return end
-  for r, value in ipairs(best:totable()) do
+  local best = logits:detach():amax(2):totable()
+  for r, value in ipairs(best) do
     if not (value > -math.huge) then
       fail("%s: logits with a largest number expected, got %s as that of row %d", who, kind(value),
            r)
     end
   end
+  return best
 end
 
 
@@ -126,35 +127,34 @@ local TINY <const> = {float32 = 2.0 ^ -126, float64 = 2.0 ^ -1022}
 local SMALL <const> = 1e-3             -- a lesser one may take logits out of their type's range
 
 
--- Logits by a temperature. A small one, or one that takes the best out of their type's range, gets
--- them as distances from the best, which stay numbers.
-local function tempered(logits, temperature)
-  if temperature >= 1 then return logits / temperature end
-  local best = logits:amax(2, true)
-  local fits = best:abs():lt(temperature / TINY[logits.dtype]):all()
-  if temperature >= SMALL and fits then return logits / temperature end
-  local below = logits - best
+-- Logits by a temperature. A small one, or one that takes the best of a row out of their type's
+-- range, gets them as distances from the best, which stay numbers. `largest` is the best's size.
+local function tempered(logits, temperature, largest)
+  local fits = largest < temperature / TINY[logits.dtype]
+  if temperature >= 1 or temperature >= SMALL and fits then return logits / temperature end
+  local below = logits - logits:amax(2, true)
   return heed.where(below:eq(0), below, below / math.max(temperature, TINY[logits.dtype]))
 end
 
 
 -- Probabilities (R, V), 0 for the ids that the options exclude.
-local function probabilities_of(logits, o)
-  local allowed = best_k(tempered(logits, o.temperature or 1), o.top_k)
+local function probabilities_of(logits, largest, o)
+  local allowed = best_k(tempered(logits, o.temperature or 1, largest), o.top_k)
   return likely(nucleus(allowed, o.top_p), o.min_p):softmax(2)
 end
 
 
--- Refuses rows whose best logit is inf, which has no probabilities.
-local function check_finite(logits)
-  local best = logits:amax(2)
-  if best:lt(math.huge):all() then return end
-  for r, value in ipairs(best:totable()) do
+-- Refuses rows whose best logit is inf, which has no probabilities; gives the largest size of all.
+local function largest_of(best)
+  local largest = 0
+  for r, value in ipairs(best) do
     if value == math.huge then
       fail("sample: logits below inf expected, got inf as the largest of row %d; temperature = 0 "
            .. "takes it", r)
     end
+    largest = math.max(largest, math.abs(value))
   end
+  return largest
 end
 
 
@@ -170,9 +170,8 @@ function sampling.draw(logits, o)
     local ids = logits:argmax(2)
     return ids, heed.zeros_like(logits):scatter(2, ids:unsqueeze(2), heed.ones_like(logits))
   end
-  sampling.check_best("sample", logits)
-  check_finite(logits)
-  local probabilities = probabilities_of(logits, o)
+  local largest = largest_of(sampling.check_best("sample", logits))
+  local probabilities = probabilities_of(logits, largest, o)
   return probabilities:multinomial(1):squeeze(2), probabilities
 end
 

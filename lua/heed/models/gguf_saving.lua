@@ -233,6 +233,7 @@ local function put_tokenizer(w, model, rows)
   local metadata, types, left = gguf_vocabulary.metadata(text, rows, special)
   for key, value in next, metadata do put(w, key, value, types[key]) end
   for name, why in next, left do w.left[name] = why end
+  if model.tokenizer.left then w.left["truncation_side"] = "GGUF has no key for it" end
   return special
 end
 

@@ -227,7 +227,10 @@ local function ids_of(model, plan, text, prompt, i, o)
     return (model:ids(plan.lower and lower(text) or text, {max = o.max, parse = o.parse}))
   end
   if heed.is_tensor(text) and text:dim() == 1 then text = text:totable() end
-  if type(text) == "table" then return options.ids(("embed: text %d"):format(i), text) end
+  if type(text) == "table" then
+    if next(text) == nil then heed.fail("embed: text %d: at least one id expected, got none", i) end
+    return options.ids(("embed: text %d"):format(i), text)
+  end
   heed.fail("embed: a text or a list of ids expected at position %d, got %s", i, options.kind(text))
 end
 

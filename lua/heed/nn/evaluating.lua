@@ -1,23 +1,24 @@
 -- Calls a function without gradients while a model is in eval mode; behind it each module has its
 -- own mode again, also after an error. Several such calls may overlap, in coroutines: a module has
--- its mode again when the last of them has ended.
+-- its mode again when the last of them has ended. While one is suspended, parameters of modules
+-- that were in training mode take no step.
 
 local core = require "heed.core"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
+local lent = require "heed.internal.lent"
 local Module = require "heed.nn.module"
-local running = require "heed.internal.running"
 
 local WEAK <const> = {__mode = "k"}
 
 -- module -> its calls: {running = boolean, modes = {module -> its own mode}}
-local calls_of = setmetatable({}, WEAK)
+local calls_of = lent.modes
 
 
 -- A module that trains is in the hands of no other call: one that was left, and never ends, say.
 local function add(call, module, on, back)
-  if module.training or not calls_of[module] then calls_of[module] = setmetatable({}, WEAK) end
-  local first = running(calls_of[module], call)
+  if module.training or not calls_of[module] then calls_of[module] = {} end
+  local first = lent.other(calls_of[module], call)
   local mode = module.training
   if first then mode = first.modes[module] end
   call.modes[module] = mode
@@ -27,28 +28,69 @@ local function add(call, module, on, back)
 end
 
 
--- A value that, when it is closed, keeps the modules of other running calls in eval mode.
-local function holding(call, back)
-  return setmetatable({}, {__close = function()
-    for i = 1, #back, 3 do
-      local module = back[i]
-      if call.modes[module] ~= nil then
-        if running(calls_of[module], call) then back[i + 2] = false end
-        calls_of[module][call] = nil
+-- Keeps the modules of other running calls in eval mode.
+local function hold(call, back)
+  for i = 1, #back, 3 do
+    local module = back[i]
+    local calls = call.modes[module] ~= nil and calls_of[module]
+    if calls then
+      if lent.other(calls, call) then back[i + 2] = false end
+      calls[call] = nil
+    end
+  end
+end
+
+
+-- Gives the modules of a call that was left their modes, where nobody has set them since.
+local function give_back(call)
+  local list = {}
+  call.running = false
+  for module, mode in pairs(call.modes) do
+    local calls = calls_of[module]
+    if calls and calls[call] then
+      calls[call] = nil
+      if not lent.other(calls, call) then fields.add(list, module, "training", mode) end
+    end
+  end
+  core.set_fields(list)
+end
+
+
+-- A module of one of these parameters that is in eval mode by this call alone.
+local function held(call, parameters)
+  for module, mode in pairs(call.modes) do
+    local calls = mode and module.training == false and calls_of[module]
+    if calls and calls[call] then
+      for _, field in ipairs(Module.fields(module)) do
+        if parameters[field.value] then return module end
       end
     end
-  end})
+  end
+end
+
+
+local function new_call(who)
+  local call = {running = false, modes = setmetatable({}, WEAK)}
+  function call.give_back() give_back(call) end
+  function call.why(parameters)
+    local module = held(call, parameters)
+    if not module then return nil end
+    return ("modules in training mode expected, but a call of %s, which has not ended, has %s in "
+            .. "eval mode"):format(who, module.__name), "coroutine.close, or m:train(), ends that"
+  end
+  return call
 end
 
 
 local function during(who, model, f)
   if not Module.is(model) then return f() end
-  local call, on, back = {running = false, modes = {}}, {}, {}
+  lent.give_back()
+  local call, on, back = new_call(who), {}, {}
   for _, module in model:named_modules() do add(call, module, on, back) end
   fields.add(on, call, "running", true)
   fields.add(back, call, "running", false)
   return core.commit_during(who, {fields = on}, {fields = back}, function()
-    local _ <close> = holding(call, back)
+    local _ <close> = lent.begin(call, function() hold(call, back) end)
     return f()
   end)
 end

@@ -108,8 +108,17 @@ function hooks.register(module, name, f, before)
 end
 
 
+-- A boolean in the place of a tensor is a condition that a hook returned by mistake, most often.
+local function refuse_condition(hook, value, first)
+  if type(first) ~= "boolean" or not heed.is_tensor(value) then return end
+  heed.fail("%s: the hook returned %s in the place of a tensor; return nothing where all values "
+            .. "stay", hook.name, first)
+end
+
+
 -- The values with those of a hook in the places of the first, if it returned any.
 local function replaced(hook, values, ...)
+  refuse_condition(hook, values[1], (...))
   local n = select("#", ...)
   local new = {n = math.max(n, values.n), ...}
   if (...) == nil then

@@ -28,6 +28,7 @@ local heed = require "heed"
 local hooks = require "heed.nn.hooks"
 local keys_of = require "heed.nn.keys"
 local kin = require "heed.nn.kin"
+local lent = require "heed.internal.lent"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local paths = require "heed.nn.path"
@@ -361,7 +362,7 @@ function Module:apply(f)
 end
 
 
----Sets the mode of this module and all below.
+---Sets the mode of this module and all below, also where a suspended call has set another one.
 ---@param training? boolean true unless given
 ---@return heed.Module self
 function Module:train(training)
@@ -373,6 +374,7 @@ function Module:train(training)
     fields.add(list, module, "training", training ~= false, module.training)
   end
   core.set_fields(list)
+  for i = 1, #list, 3 do lent.modes[list[i]] = nil end
   return self
 end
 
@@ -395,14 +397,17 @@ end
 
 ---Whether the parameters are trained from now on. Frozen ones are in `parameters()` all the same,
 ---but get no gradient, and have lost the one that they had: no optimiser's step changes them.
+---Weights in blocks stay frozen.
 ---@param frozen? boolean true unless given; false for parameters that are trained again
 ---@return heed.Module self
+---@return table<string, string>? kept why, by the names of weights that stay frozen
 function Module:freeze(frozen)
   if frozen ~= nil and type(frozen) ~= "boolean" then
     heed.fail("freeze: true or false expected, got %s", options.kind(frozen))
   end
+  local kept = frozen == false and parameter.untrained(self:named_parameters()) or nil
   parameter.require_grad(self:parameters(), frozen == false)
-  return self
+  return self, kept
 end
 
 
@@ -412,8 +417,8 @@ function Module:zero_grad()
 end
 
 
----Moves all tensors to a device or a floating point type. The handles stay the same, so that shared
----weights stay shared and optimisers go on.
+---Moves all tensors to a device or a floating point type, which weights in blocks, and integers, do
+---not become. The handles stay the same, so that shared weights stay shared and optimisers go on.
 ---@param ... string such as "cuda", "float64"
 ---@return heed.Module self
 function Module:to(...)

@@ -133,6 +133,22 @@ function parameter.draw(t, name, ...)
 end
 
 
+---Weights in blocks, which nothing trains; refused where all weights are such.
+---@param each fun(): string?, heed.Tensor names and parameters
+---@return table<string, string>? kept why, by their names; nil: none is in blocks
+function parameter.untrained(each)
+  local kept, trained, last = {}, false, nil
+  for name, p in each do
+    if blocks[p.dtype] then kept[name], last = ("in blocks of type %s"):format(p.dtype), name
+    else trained = trained or FLOATS[p.dtype] end
+  end
+  if not last then return nil end
+  if trained then return kept end
+  heed.fail("freeze: weights that can be trained expected, but %s is %s, and so are all others; "
+            .. "nn.lora trains adapters beside them", last, kept[last])
+end
+
+
 ---Lets parameters require gradients, or not; integers never do.
 ---@param list heed.Tensor[]
 ---@param yes boolean

@@ -13,12 +13,12 @@ local recording = require "heed.internal.recording"
 local core = require "heed.core"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
+local lent = require "heed.internal.lent"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local parameters_of = require "heed.optim.parameters"
 local state = require "heed.files.state"
-local running = require "heed.internal.running"
 
 local fail = heed.fail
 
@@ -80,7 +80,7 @@ local function make(parameters, given, ...)
   local names, list = read(parameters)
   local self = setmetatable({options = o, names = names, parameters = list, averages = {},
                              updates = 0, replayed = false, applied = 0,
-                             calls = setmetatable({}, {__mode = "k"})}, EMA)
+                             calls = {}}, EMA)
   for i, p in ipairs(list) do
     self.averages[i] = heed.keep(p:detach():to(type_of(p)):clone())
   end
@@ -101,9 +101,8 @@ end
 
 ---Moves the averages towards the parameters: average = decay average + (1 - decay) parameter.
 function EMA:update()
-  if self.applied > 0 then
-    fail("update: parameters of their own expected, but apply has put the averages into them")
-  end
+  local why = self.applied > 0 and lent.refusal(self.parameters)
+  if why then fail("update: %s", why) end
   local averages, n = self.averages, self.updates + 1
   recording.expect(function() return self.averages == averages and self.applied == 0 end)
   local weight = 1 - decay_of(self, n)
@@ -116,36 +115,53 @@ function EMA:update()
 end
 
 
--- A value that is closed when a call of `apply` ends: where another one runs, the averages stay.
-local function ending(self, call, back)
-  return setmetatable({}, {__close = function()
-    back.fields[3] = self.applied - 1
-    self.calls[call] = nil
-    if not running(self.calls, call) then return end
-    for i, own in ipairs(call.own) do own:copy_(self.averages[i]) end
-  end})
+-- Prepares the end of a call of `apply`: where another one runs, the averages stay.
+local function prepare_end(self, call, back)
+  back.fields[3] = self.applied - 1
+  self.calls[call] = nil
+  if not lent.other(self.calls, call) then return end
+  for i, own in ipairs(call.own) do own:copy_(self.averages[i]) end
+end
+
+
+-- A call of `apply`, and the changes that end it.
+local function new_call(self)
+  local call, first = {own = {}, running = false}, lent.other(self.calls)
+  for i, p in ipairs(self.parameters) do
+    call.own[i] = heed.keep((first and first.own[i] or p):detach():clone())
+  end
+  local back = {targets = self.parameters, operands = call.own,
+                fields = {self, "applied", self.applied, call, "running", false}}
+  function call.give_back()
+    prepare_end(self, call, back)
+    core.commit("apply", back)
+  end
+  function call.why(parameters)
+    for _, p in ipairs(self.parameters) do
+      if parameters[p] then
+        return "parameters of their own expected, but apply has put the averages into them"
+      end
+    end
+  end
+  return call, back
 end
 
 
 ---f(...), while the parameters have the averages' values; then they have their own again, also
----after an error. Of calls that overlap, in coroutines, the last one to end gives these back.
+---after an error. Of calls that overlap, in coroutines, the last one to end gives these back; an
+---optimiser's step meanwhile, which would be lost, is refused.
 ---@param f function
 ---@param ... any
 ---@return any ...
 function EMA:apply(f, ...)
   options.callable("apply", "f", f)
-  local parameters, applied = self.parameters, self.applied
-  local call, first = {own = {}, running = false}, running(self.calls)
-  for i, p in ipairs(parameters) do
-    call.own[i] = heed.keep((first and first.own[i] or p):detach():clone())
-  end
+  lent.give_back()
+  local call, back = new_call(self)
+  local on = {targets = self.parameters, operands = self.averages,
+              fields = {self, "applied", self.applied + 1, call, "running", true}}
   self.calls[call] = true
-  local on = {targets = parameters, operands = self.averages,
-              fields = {self, "applied", applied + 1, call, "running", true}}
-  local back = {targets = parameters, operands = call.own,
-                fields = {self, "applied", applied, call, "running", false}}
   return core.commit_during("apply", on, back, function(...)
-    local _ <close> = ending(self, call, back)
+    local _ <close> = lent.begin(call, function() prepare_end(self, call, back) end)
     return f(...)
   end, ...)
 end

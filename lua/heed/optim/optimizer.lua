@@ -4,6 +4,7 @@ local recording = require "heed.internal.recording"
 local core = require "heed.core"
 local Group = require "heed.optim.group"
 local heed = require "heed"
+local lent = require "heed.internal.lent"
 local options = require "heed.internal.options"
 local parameters_of = require "heed.optim.parameters"
 local state = require "heed.files.state"
@@ -157,10 +158,21 @@ local function step_even(inner, list)
 end
 
 
+-- Refuses a step while a call has the parameters' values, or their modules' modes, in its hands.
+local function check_free(parameters)
+  local why = lent.refusal(parameters)
+  if why then fail("step: %s", why) end
+  if recording.running() then
+    recording.expect(function() return lent.is_free(parameters) end)
+  end
+end
+
+
 -- One step along the gradients, with which the fields of a list are set, if there is one. Gradients
 -- by parameter, in `scaled`, take the place of those that there are, which are set to them.
 local function step(self, list, scaled)
   local inner = self[INNER]
+  check_free(inner.fields.parameters)
   if not scaled and not recording.running() and step_even(inner, list) then return end
   local steps, targets, operands = {}, {}, {}
   list = list or {}

@@ -114,9 +114,10 @@ end
 
 ---Reads a folder's files.
 ---@param folder string
+---@param files heed.tokenizer.files those of them that name special tokens
 ---@return heed.tokenizer.says
-function added.read(folder)
-  local config, map = read(folder, "tokenizer_config.json"), read(folder, "special_tokens_map.json")
+function added.read(folder, files)
+  local config, map = files.config, files.map
   local named, is_special, last = {}, {}, {}
   for _, part in ipairs(special.PARTS) do
     local key = part .. "_token"

@@ -46,7 +46,7 @@ function loading.parse(text, names)
   local found, message = native.read(text)
   if not found then refuse.with("%s", message) end
   local tok = setmetatable({native = found, parts = {pad = native.padding(found)}, file = false,
-                            config = false, left = false}, Tokenizer)
+                            config = false, left = native.left(found)}, Tokenizer)
   for part, name in pairs(names) do
     tok.parts[part] = native.find(found, name) or tok.parts[part]
   end
@@ -73,34 +73,36 @@ end
 local function read(path) return core.read_file(path) or nil end
 
 -- The result of a reader of a file's text and of the small files beside it.
-local function with_others(folder, path, reader, ...)
-  return within(path, function(...) return reader(added.read(folder), ...) end, ...)
+local function with_others(folder, files, path, reader, ...)
+  return within(path, function(...) return reader(added.read(folder, files), ...) end, ...)
 end
 
 
 -- The text of a tokenizer.json that a folder's files come to, where it stands, and the special
 -- tokens of such files.
-local function source_of(folder)
+local function source_of(folder, files)
   local path = folder .. "/tokenizer.json"
   local text, why = core.read_file(path)
-  if text then return within(path, overrides.apply, folder, text), path, {} end
+  if text then return within(path, overrides.apply, folder, files, text), path, {} end
   local merges = read(folder .. "/merges.txt")
   path = folder .. "/vocab.json"
   local vocabulary = merges and read(path)
   if vocabulary then
-    return with_others(folder, path, vocabularies.bytes, vocabulary, merges), path,
+    return with_others(folder, files, path, vocabularies.bytes, vocabulary, merges), path,
            vocabularies.GPT2
   end
   path = folder .. "/vocab.txt"
   vocabulary = read(path)
   if vocabulary then
-    return with_others(folder, path, vocabularies.pieces, vocabulary), path, vocabularies.BERT
+    return with_others(folder, files, path, vocabularies.pieces, vocabulary), path,
+           vocabularies.BERT
   end
   for _, name in ipairs(MODELS) do
     path = folder .. "/" .. name
     local bytes = read(path)
     if bytes then
-      return with_others(folder, path, vocabularies.sentences, bytes), path, vocabularies.PIECES
+      return with_others(folder, files, path, vocabularies.sentences, bytes), path,
+             vocabularies.PIECES
     end
   end
   return nil, why
@@ -111,18 +113,18 @@ end
 ---@param folder string
 ---@return string?
 function loading.source(folder)
-  local text = source_of(folder)
+  local text = source_of(folder, special.files(folder))
   return text
 end
 
 
 local function read_folder(folder)
-  local text, path, names = source_of(folder)
+  local files = special.files(folder)
+  local text, path, names = source_of(folder, files)
   if not text then refuse.with("%s", path) end
-  local found, why = special.read(folder, names)
-  if not found then refuse.with("%s", why) end
-  local tok = within(path, loading.parse, text, found)
-  tok.left = overrides.is_left(folder)
+  local tok = within(path, loading.parse, text, special.names(folder, files, names))
+  local left = overrides.is_left(folder, files.config)
+  if left ~= nil then tok.left = left end
   return tok
 end
 

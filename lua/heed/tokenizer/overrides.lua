@@ -2,7 +2,6 @@
 -- transformers make parts of the tokenizer anew where the two disagree.
 
 local added = require "heed.tokenizer.added"
-local core = require "heed.core"
 local json = require "heed.files.json"
 local refuse = require "heed.internal.refuse"
 local special = require "heed.tokenizer.special"
@@ -179,12 +178,14 @@ local function replaced(parts, name, value)
 end
 
 
----Whether texts that are too long lose their first ids.
+---Whether texts that are too long lose their first ids; nil where nothing says it.
 ---@param folder string
----@return boolean
-function overrides.is_left(folder)
-  local side = at(json.decode(core.read_file(folder .. "/" .. FILE) or "{}"), "truncation_side")
-  if side == nil or side == "left" or side == "right" then return side == "left" end
+---@param config table of its tokenizer_config.json
+---@return boolean?
+function overrides.is_left(folder, config)
+  local side = at(config, "truncation_side")
+  if side == nil then return nil end
+  if side == "left" or side == "right" then return side == "left" end
   refuse.with('%s/%s: "truncation_side": left or right expected, got %s', folder, FILE,
               refuse.quoted(tostring(side)))
 end
@@ -192,10 +193,11 @@ end
 
 ---The text of a tokenizer.json as the tokenizer_config.json beside it wants it.
 ---@param folder string
+---@param files heed.tokenizer.files of the folder
 ---@param text string
 ---@return string
-function overrides.apply(folder, text)
-  local config = json.decode(core.read_file(folder .. "/" .. FILE) or "{}")
+function overrides.apply(folder, files, text)
+  local config = files.config
   local class = at(config, "tokenizer_class")
   class = type(class) == "string" and class:gsub("Fast$", "") or ""
   local is_pieces, is_bert = PIECES[class], vocabularies.BERTS[class] or MORE[class]
@@ -207,7 +209,7 @@ function overrides.apply(folder, text)
     local made = normalizer_of(config, parts)
     return made and replaced(parts, "normalizer", made) or text
   end
-  local made = processor_of(config, parts, special.read(folder, {}) or {})
+  local made = processor_of(config, parts, special.names(folder, files, {}))
   return made and replaced(parts, "post_processor", made) or text
 end
 

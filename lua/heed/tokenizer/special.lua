@@ -10,7 +10,34 @@ local special = {}
 ---The parts that a token may have.
 special.PARTS = {"bos", "eos", "unk", "sep", "pad", "cls", "mask"}
 
-local FILES <const> = {"tokenizer_config.json", "special_tokens_map.json"}
+-- The files that name them, by what they are in tables of `special.files`.
+local FILES <const> = {config = "tokenizer_config.json", map = "special_tokens_map.json"}
+
+
+---@class heed.tokenizer.files
+---@field config table what tokenizer_config.json has; empty where there is none
+---@field map table what special_tokens_map.json has
+
+local function decoded(text)
+  local value, why = json.decode(text)
+  if why then refuse.with("%s", why) end
+  if type(value) ~= "table" or json.is_array(value) then refuse.with("a table expected") end
+  return value
+end
+
+
+---Reads the files of a folder that name special tokens, each once.
+---@param folder string
+---@return heed.tokenizer.files
+function special.files(folder)
+  local files = {}
+  for name, file in pairs(FILES) do
+    local path = folder .. "/" .. file
+    local value, why = refuse.try(decoded, core.read_file(path) or "{}")
+    files[name] = value or refuse.with("%s: %s", path, why)
+  end
+  return files
+end
 
 
 -- The name of a token: a text, or a table with its content.
@@ -23,10 +50,7 @@ end
 
 
 -- Adds the tokens of a file that another one did not name.
-local function take(text, names)
-  local config, why = json.decode(text)
-  if why then refuse.with("%s", why) end
-  if type(config) ~= "table" or json.is_array(config) then refuse.with("a table expected") end
+local function take(config, names)
   for _, part in ipairs(special.PARTS) do
     names[part] = names[part] or name_of(config[part .. "_token"], part)
   end
@@ -36,16 +60,14 @@ end
 
 ---The names of a folder's special tokens, by their parts.
 ---@param folder string
+---@param files heed.tokenizer.files of the folder
 ---@param names table<string, string> those of files that have none; tokenizer.json's
----@return table<string, string>? names
----@return string? message
-function special.read(folder, names)
+---@return table<string, string>
+function special.names(folder, files, names)
   local found = {}
-  for _, file in ipairs(FILES) do
-    local path = folder .. "/" .. file
-    local text = core.read_file(path)
-    local _, why = refuse.try(take, text or "{}", found)
-    if why then return nil, ("%s: %s"):format(path, why) end
+  for _, name in ipairs{"config", "map"} do
+    local _, why = refuse.try(take, files[name], found)
+    if why then refuse.with("%s/%s: %s", folder, FILES[name], why) end
   end
   for part, name in pairs(names) do found[part] = found[part] or name end
   return found

@@ -372,18 +372,40 @@ local function spelt(s)
 end
 
 
+local function beyond(n)
+  return refuse("the template's int gets %s, which is not known with 64 bits", values.kind(n))
+end
+
+
+-- What may stand before the digits of a base.
+local PREFIXES <const> = {[2] = "^0[bB]", [8] = "^0[oO]", [16] = "^0[xX]"}
+
+-- The whole number that a text spells in a base, as Python's int() has it; or nothing.
+local function spelt_in(s, base)
+  if base < 2 or base > 36 then refuse("the template's int takes bases from 2 to 36") end
+  s = s:match("^%s*(.-)%s*$"):gsub("(%w)_%f[%w]", "%1")
+  local sign, digits = s:match "^([+-]?)(%w+)$"
+  digits = digits and PREFIXES[base] and digits:gsub(PREFIXES[base], "") or digits
+  local n, wide = digits and tonumber(digits, base), 0.0
+  if not n then return nil end
+  for digit in digits:gmatch "." do wide = wide * base + tonumber(digit, base) end
+  if wide > 2.0 ^ 63 or n < 0 then beyond(wide) end
+  return sign == "-" and -n or n
+end
+
+
 local function as_integer(value, a)
   if values.is_undefined(value) then
     refuse("the template gives %s to int", values.kind(value))
   end
   local n = as_number(value)
-  if Text.is(value) then n = spelt(value.bytes) end
+  local base = whole(a.base, "int")
+  if Text.is(value) then n = base and spelt_in(value.bytes, base) or spelt(value.bytes) end
   if not is_number(n) or n ~= n or n == math.huge or n == -math.huge then
     if a.default == nil then return 0 end
     return a.default
   end
-  return math.tointeger(n >= 0 and math.floor(n) or math.ceil(n))
-         or refuse("the template's int gets %s, which is not known with 64 bits", values.kind(n))
+  return math.tointeger(n >= 0 and math.floor(n) or math.ceil(n)) or beyond(n)
 end
 
 
@@ -404,7 +426,7 @@ define_all("filters", {
   capitalize = {"", capitalize}, count = {"", length}, d = {"default_value boolean", default},
   default = {"default_value boolean", default}, dictsort = {"", sorted_pairs},
   first = {"", element(0, "first")}, indent = {"width first", indented},
-  int = {"default", as_integer}, items = {"", pairs_of}, join = {"d attribute", joined},
+  int = {"default base", as_integer}, items = {"", pairs_of}, join = {"d attribute", joined},
   last = {"", element(-1, "last")}, length = {"", length}, list = {"", values.elements},
   lower = {"", lower}, map = {"filter ... attribute", mapped},
   reject = {"test ...", chosen("reject", false)},

@@ -291,20 +291,13 @@ local function bound(r, ends)
 end
 
 
-local function subscript(r, of)
+local function slice(r, of)
   local first = bound(r, {":"})
-  if r:is(":") then
-    r:expect(":")
-    local last, step = bound(r, {":", "]"}), constant(nil)
-    if r:take(":") then step = bound(r, {"]"}) end
-    r:expect("]")
-    return function(c) return values.slice(of(c), first(c), last(c), step(c)) end
-  end
+  if not r:take(":") then r:expect("]") end                 -- which refuses what stands there
+  local last, step = bound(r, {":", "]"}), constant(nil)
+  if r:take(":") then step = bound(r, {"]"}) end
   r:expect("]")
-  return function(c)
-    local value, key = of(c), first(c)
-    return values.get(value, key, "a member")
-  end
+  return function(c) return values.slice(of(c), first(c), last(c), step(c)) end
 end
 
 
@@ -318,7 +311,7 @@ local function index(r, of)
     end
   end
   r.i = start
-  return subscript(r, of)
+  return slice(r, of)
 end
 
 

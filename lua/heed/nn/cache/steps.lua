@@ -296,6 +296,7 @@ function steps.read_rows(ids, batch)
          options.typed(ids))
   end
   options.check_list("reorder", ids)
+  if next(ids) == nil then fail("reorder: at least one row expected, got none") end
   local rows = {}
   for i = 1, options.last(ids) do
     rows[i] = rawget(ids, i)
