@@ -70,6 +70,7 @@ static const char *blocks_unpack (cpu *self, const work *w) {
 #define SUM_COLUMNS (BLOCK_LANES == 16 ? 3 : 2)
 #define SUM_NEAR (1 << 14)                     /* bytes of x that stay in the nearest cache */
 #define SUM_WIDE (1 << 18)                     /* of values of w that stay in the next one */
+#define STOP_PRODUCTS 65536                    /* multiplications between such questions */
 #define SUM_STOPS 1024                         /* rows of x between two questions whether to stop */
 
 typedef struct block_product {
@@ -291,9 +292,12 @@ static void vnni_round_piece (void *arg, int64_t first, int64_t end) {
 static void vnni_row_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   const block_product *p = v->p;
-  for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k * p->m); n++)
-    v->type->products((const uint8_t *)p->w + n * p->w_row, v->x, p->k, p->m, p->y + n, p->y_row,
-                      p->bias != NULL ? p->bias[n] : 0);
+  const int64_t some = STOP_PRODUCTS / (p->k * p->m) + 1;
+  for (int64_t n = first; n < end && !cpu_stopped(p->self); n += some) {
+    const vnni_rows at = {(const uint8_t *)p->w + n * p->w_row, p->w_row, smaller(some, end - n),
+                          p->bias != NULL ? p->bias + n : NULL, p->y + n};
+    v->type->products(&at, v->x, p->k, p->m, p->y_row);
+  }
 }
 
 

@@ -44,12 +44,15 @@ INLINED void by_groups (__m512 lanes, float *groups) { _mm512_storeu_ps(groups, 
 ** ===================================================================
 */
 
-/* The words so far behind the beginnings of eight blocks, by lanes, in two vectors of four each. */
-INLINED __m512i words_of_blocks (int bytes, int first) {
+/*
+** The words so far behind the beginnings of eight blocks, by lanes, in two vectors of which the
+** second begins that many bytes behind the first.
+*/
+INLINED __m512i words_of_blocks (int bytes, int first, int second) {
   short at[16];
   UNROLL for (int lane = 0; lane < 16; lane++) {
-    const int block = 2 * (lane % 4) + lane / 8;
-    at[lane] = (short)(block % 4 * bytes / 2 + block / 4 * 32 + first);
+    const int block = 2 * (lane % 4) + lane / 8, word = block * bytes / 2 + first;
+    at[lane] = (short)(block < 4 ? word : word + 32 - second / 2);
   }
   return _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)at));
 }
@@ -60,10 +63,11 @@ INLINED __m512i words_of_blocks (int bytes, int first) {
 ** of all eight at once where four have them in a vector.
 */
 INLINED __m512 block_halves (const uint8_t *at, int bytes, int first, int n) {
+  const int second = 7 * bytes + 2 * first + 2 <= 128 ? 64 : 4 * bytes;
   if (n == 8 && 3 * bytes + 2 * first + 2 <= 64) {
     const __m512i words = _mm512_permutex2var_epi16(_mm512_loadu_si512(at),
-                                                    words_of_blocks(bytes, first),
-                                                    _mm512_loadu_si512(at + 4 * bytes));
+                                                    words_of_blocks(bytes, first, second),
+                                                    _mm512_loadu_si512(at + second));
     return _mm512_cvtph_ps(_mm512_castsi512_si256(words));
   }
   uint64_t half[2] = {0, 0};       /* of even blocks, and of odd ones */
@@ -178,6 +182,13 @@ INLINED void load_q5_1 (const uint8_t *at, int n, loaded *to) {
 ** The quants of the same blocks across: of four blocks, each in a lane of 128 bits, the first
 ** sixteen in one vector and the others in the next one; blocks 0, 2, 4 and 6, then 1, 3, 5 and 7.
 */
+/* The words of four blocks' low bits, which stand in two vectors from 'at' on. */
+INLINED __m512i words_across (int bytes, int first) {
+  short at[32];
+  UNROLL for (int i = 0; i < 32; i++) at[i] = (short)(first + i / 8 * bytes + i % 8);
+  return _mm512_loadu_si512(at);
+}
+
 INLINED void load_nibbles_across (const uint8_t *at, int bytes, int n, int low, int fifth,
                                   bool has_least, loaded *to) {
   load_numbers(at, bytes, n, has_least, to);
@@ -185,7 +196,13 @@ INLINED void load_nibbles_across (const uint8_t *at, int bytes, int n, int low, 
   UNROLL for (int odd = 0; odd < 2; odd++) {
     __m512i v = _mm512_setzero_si512();
     __mmask64 first = 0, second = 0;       /* fifth bits */
-    UNROLL for (int lane = 0; lane < 4; lane++) {
+    if (n == 8 && 6 * bytes + 16 <= 128) {
+      const uint8_t *from = at + odd * (8 * bytes - 128);
+      v = _mm512_permutex2var_epi16(_mm512_loadu_si512(from),
+                                    words_across(bytes, (low + odd * (128 - 7 * bytes)) / 2),
+                                    _mm512_loadu_si512(from + 64));
+    }
+    else UNROLL for (int lane = 0; lane < 4; lane++) {
       const uint8_t *b = at + (2 * lane + odd) * bytes;
       if (2 * lane + odd >= n) continue;
       const __m128i each = _mm_loadu_si128((const __m128i *)(const void *)(b + low));

@@ -235,16 +235,32 @@ VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int
 }
 
 
-/* The same with m rows, fewer than VNNI_MANY. */
+/* The same of n rows of w, and y's columns; 'bias' is NULL, or has a number for each. */
+typedef struct vnni_rows {
+  const uint8_t *w;
+  int64_t w_row, n;
+  const float *bias;
+  float *y;
+} vnni_rows;
+
+VNNI INLINED void vnni_columns_of (const heed_type type, const int elements, const int bytes,
+                                   bool has_least, const int group, vnni_rows at,
+                                   const vnni_span *x, int64_t k, const int rows, int64_t y_row) {
+  for (int64_t i = 0; i < at.n; i++)
+    vnni_dots(type, elements, bytes, has_least, group, at.w + i * at.w_row, x, k, rows, at.y + i,
+              y_row, at.bias != NULL ? at.bias[i] : 0);
+}
+
+
+/* The same with m rows of x, fewer than VNNI_MANY. */
 VNNI INLINED void vnni_products (const heed_type type, const int elements, const int bytes,
-                                 bool has_least, const int group, const uint8_t *w,
-                                 const vnni_span *x, int64_t k, int64_t m, float *y, int64_t y_row,
-                                 float bias) {
+                                 bool has_least, const int group, const vnni_rows *at,
+                                 const vnni_span *x, int64_t k, int64_t m, int64_t y_row) {
   if (m == 1)
-    vnni_dots(type, elements, bytes, has_least, group, w, x, k, 1, y, y_row, bias);
+    vnni_columns_of(type, elements, bytes, has_least, group, *at, x, k, 1, y_row);
   else if (m == 2)
-    vnni_dots(type, elements, bytes, has_least, group, w, x, k, 2, y, y_row, bias);
-  else vnni_dots(type, elements, bytes, has_least, group, w, x, k, 3, y, y_row, bias);
+    vnni_columns_of(type, elements, bytes, has_least, group, *at, x, k, 2, y_row);
+  else vnni_columns_of(type, elements, bytes, has_least, group, *at, x, k, 3, y_row);
 }
 
 
@@ -274,17 +290,16 @@ INLINED void vnni_load_rows (const heed_type type, const int elements, const int
 
 /* What depends on the type, of which compilers make code for each. */
 typedef struct vnni_type {
-  void (*products) (const uint8_t *w, const vnni_span *x, int64_t k, int64_t m, float *y,
-                    int64_t y_row, float bias);
+  void (*products) (const vnni_rows *at, const vnni_span *x, int64_t k, int64_t m, int64_t y_row);
   void (*load_rows) (const uint8_t *w, int64_t w_row, int n, int64_t rows, vnni_rows_of_span *to);
   int elements, zero, group;
   bool least, across;
 } vnni_type;
 
 #define BLOCK(NAME, name, elements, bytes, least, group, ...) \
-  VNNI static void vnni_products_##name (const uint8_t *w, const vnni_span *x, int64_t k, \
-                                         int64_t m, float *y, int64_t y_row, float bias) { \
-    vnni_products(HEED_##NAME, elements, bytes, least, group, w, x, k, m, y, y_row, bias); \
+  VNNI static void vnni_products_##name (const vnni_rows *at, const vnni_span *x, int64_t k, \
+                                         int64_t m, int64_t y_row) { \
+    vnni_products(HEED_##NAME, elements, bytes, least, group, at, x, k, m, y_row); \
   } \
   static void vnni_load_rows_##name (const uint8_t *w, int64_t w_row, int n, int64_t rows, \
                                      vnni_rows_of_span *to) { \
