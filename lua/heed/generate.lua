@@ -282,9 +282,9 @@ local function generate(model, prompt, given, ...)
   options.callable("generate", "model", model)
   local o = check(given)
   local read = Prompt.read(model, prompt, o)
-  return evaluating("generate", model, function()
-    if o.beams then return beams(model, read, o) end
-    local rows, lookup = one_by_one(Stepper.new(model, read, o, 1), read, o)
+  return evaluating("generate", model, function(modules)
+    if o.beams then return beams(model, modules, read, o) end
+    local rows, lookup = one_by_one(Stepper.new(model, modules, read, o, 1), read, o)
     return read:results(rows), o.scores and read:results(rows.scores, "float64") or nil, lookup
   end)
 end

@@ -176,11 +176,12 @@ end
 
 
 ---@param model function
+---@param modules heed.Module[] of the model: none of a plain function
 ---@param prompt heed.generate.Prompt
 ---@param o heed.generate.options with stop as a function, and stops, how many ids it may be
 ---@return heed.Tensor|heed.Tensor[] ids the best of each prompt
 ---@return heed.generate.beam[]|heed.generate.beam[][] beams all results, the best first
-return function(model, prompt, o)
+return function(model, modules, prompt, o)
   core.check_entries("generate", ENTRIES * o.beams * #prompt.rows, "beams of all prompts")
   local searches, rows = {}, {}
   for b, ids in ipairs(prompt.rows) do
@@ -188,7 +189,7 @@ return function(model, prompt, o)
     searches[b].prompt = b
     for _ = 1, o.beams do rows[#rows + 1] = ids end
   end
-  local stepper = Stepper.new(model, prompt, o, o.beams)
+  local stepper = Stepper.new(model, modules, prompt, o, o.beams)
   local logits = o.max > 0 and stepper:begin(rows)
   for n = 1, o.max do
     if not step_all(searches, logits, o, n == o.max) then break end

@@ -1,6 +1,7 @@
 -- The prompts of heed.generate as lists of ids, and the context that a decoder attends to.
 
 local Cache = require "heed.nn.cache"
+local first_parameter = require "heed.nn.first_parameter"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
@@ -98,7 +99,7 @@ end
 
 -- The device of the model's parameters.
 local function device_of(model)
-  local first = Module.is(model) and model:parameters()[1]
+  local first = Module.is(model) and first_parameter(model)
   return first and first.device
 end
 

@@ -19,6 +19,7 @@ local fail = heed.fail
 
 ---@class heed.generate.Replay
 ---@field model heed.Module
+---@field modules heed.Module[]
 ---@field most integer how many tokens there are at most, those of the prompt too
 ---@field given boolean whether the cache is the caller's
 ---@field chosen boolean whether the caller asked for replays: what cannot be recorded is refused
@@ -32,7 +33,7 @@ local ROOM <const> = 256             -- for so many more ids, or as many as ther
 
 -- To record takes the time of some called steps: where nobody asks for replays, they begin behind
 -- so many steps, which often are all of them, if as many as pay for it may come.
-local FIRST <const>, WORTH <const> = 8, 24
+local FIRST <const>, WORTH <const> = 4, 28
 
 
 -- Why a replay of a module's call may do less than the call; nil where it does the same.
@@ -74,12 +75,11 @@ end
 
 
 -- Whether nothing tells replays from calls.
-local function may_replay(model)
-  if not Module.is(model) then return false end
-  for module in model:modules() do
+local function may_replay(modules)
+  for _, module in ipairs(modules) do
     if is_foreign(module) or needs_growing(module) or obstacle(module) then return false end
   end
-  return true
+  return #modules > 0                  -- a plain function has none
 end
 
 
@@ -89,11 +89,12 @@ local function is_made_here(cache) return cache == nil or cache == true end
 ---Replays where option capture asks for them; or, where the caller says nothing, behind the first
 ---steps of a model of heed's own layers that is called for one more id each time. False for calls.
 ---@param model function
+---@param modules heed.Module[] of the model: none of a plain function
 ---@param o heed.generate.options
 ---@param most integer how many tokens there are at most
 ---@param alike boolean whether rows are of one length
 ---@return heed.generate.Replay|false
-function Replay.choose(model, o, most, alike)
+function Replay.choose(model, modules, o, most, alike)
   local given = Cache.is(o.cache)
   if o.capture then
     check_model(model, given)
@@ -105,8 +106,8 @@ function Replay.choose(model, o, most, alike)
     return false
   end
   return setmetatable({
-    model = model, most = most, given = given, chosen = o.capture or false, captured = false,
-    seen = 0, allowed = o.capture or false,
+    model = model, modules = modules, most = most, given = given, chosen = o.capture or false,
+    captured = false, seen = 0, allowed = o.capture or false,
   }, Replay)
 end
 
@@ -115,7 +116,7 @@ end
 ---@return boolean
 function Replay:is_due()
   self.seen = self.seen + 1
-  if self.seen == FIRST + 1 then self.allowed = self.allowed or may_replay(self.model) end
+  if self.seen == FIRST + 1 then self.allowed = self.allowed or may_replay(self.modules) end
   return self.allowed
 end
 

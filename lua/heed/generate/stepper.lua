@@ -7,7 +7,6 @@
 local Cache = require "heed.nn.cache"
 local core = require "heed.core"
 local heed = require "heed"
-local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local options = require "heed.internal.options"
 local positions = require "heed.nn.positions"
@@ -61,15 +60,6 @@ local function cache_of(cache)
   if cache == nil or cache == true then return Cache() end
   if type(cache) == "table" and cache.reorder then return cache end
   fail("generate: a boolean or an nn.Cache expected as option cache, got %s", kind(cache))
-end
-
-
--- The modules of a model, which may be a plain function.
-local function modules_of(model)
-  local list = {}
-  if not Module.is(model) then return list end
-  for module in model:modules() do list[#list + 1] = module end
-  return list
 end
 
 
@@ -132,12 +122,13 @@ end
 
 
 ---@param model function
+---@param modules heed.Module[] of the model: none of a plain function
 ---@param prompt heed.generate.Prompt
 ---@param o heed.generate.options
 ---@param copies integer how many rows each prompt has
 ---@return heed.generate.Stepper
-function Stepper.new(model, prompt, o, copies)
-  local lengths, modules = lengths_of(prompt.rows), modules_of(model)
+function Stepper.new(model, modules, prompt, o, copies)
+  local lengths = lengths_of(prompt.rows)
   local function repeated(t) return t and (copies == 1 and t or t:repeat_interleave(copies, 1)) end
   return setmetatable({
     model = model, prompt = prompt, cache = cache_of(o.cache), rows = false,
@@ -145,7 +136,7 @@ function Stepper.new(model, prompt, o, copies)
     context_lengths = repeated(prompt.context_lengths),
     lengths = lengths, modules = modules, checks = checks_of(model, modules, lengths, o),
     own = not Cache.is(o.cache), asked = o.check, window = o.window or false,
-    replay = Replay.choose(model, o, longest_of(prompt.rows) + o.max, lengths == "whole"),
+    replay = Replay.choose(model, modules, o, longest_of(prompt.rows) + o.max, lengths == "whole"),
     room = not o.window and not Cache.is(o.cache) and least_length(learned_in(modules)),
   }, Stepper)
 end

@@ -3,6 +3,7 @@
 
 local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
+local first_parameter = require "heed.nn.first_parameter"
 local gguf_directory = require "heed.models.gguf_directory"
 local heed = require "heed"
 local json = require "heed.files.json"
@@ -56,7 +57,7 @@ end
 
 -- Types of tensors, as config.json names them.
 local function dtype_of(model)
-  return model:parameters()[1].dtype
+  return first_parameter(model).dtype
 end
 
 

@@ -1,5 +1,6 @@
 -- Texts for a model: how many tokens one may have, and rows of ids in batches of like lengths.
 
+local first_parameter = require "heed.nn.first_parameter"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local reading = require "heed.models.reading"
@@ -137,7 +138,7 @@ end
 ---@param model heed.Module
 ---@return heed.device
 function texts.device(model)
-  return model:parameters()[1].device
+  return first_parameter(model).device
 end
 
 

@@ -83,22 +83,25 @@ end
 
 
 local function during(who, model, f)
-  if not Module.is(model) then return f() end
+  if not Module.is(model) then return f{} end
   lent.give_back()
-  local call, on, back = new_call(who), {}, {}
-  for _, module in model:named_modules() do add(call, module, on, back) end
+  local call, on, back, modules = new_call(who), {}, {}, {}
+  for module in model:modules() do
+    modules[#modules + 1] = module
+    add(call, module, on, back)
+  end
   fields.add(on, call, "running", true)
   fields.add(back, call, "running", false)
   return core.commit_during(who, {fields = on}, {fields = back}, function()
     local _ <close> = lent.begin(call, function() hold(call, back) end)
-    return f()
+    return f(modules)
   end)
 end
 
 
 ---@param who string the function that errors name
 ---@param model any what is no module has no mode
----@param f fun(): ...
+---@param f fun(modules: heed.Module[]): ... gets the model and all below
 ---@return any ... what f returns
 return function(who, model, f)
   return heed.no_grad(function() return during(who, model, f) end)

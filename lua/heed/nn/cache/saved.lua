@@ -10,6 +10,7 @@
 -- The second use of a layer in a pass has "2." in front of the last word, and so on.
 
 local core = require "heed.core"
+local first_parameter = require "heed.nn.first_parameter"
 local heed = require "heed"
 local kin = require "heed.nn.kin"
 local Module = require "heed.nn.module"
@@ -123,7 +124,7 @@ end
 
 
 local function device_of(model)
-  local first = model:parameters()[1]
+  local first = first_parameter(model)
   return first and first.device or heed.default_device()
 end
 
