@@ -1,7 +1,8 @@
 /*
 ** index.h - elements by position: what gather and scatter share.
 **
-** Positions count from 1 and are checked where they are used.
+** Positions count from 1, or -1 from the end where a work says so, and are checked where they are
+** used.
 */
 
 #ifndef cuda_index_h
@@ -23,6 +24,7 @@ typedef struct iteration {
   path at;                         /* of the side that positions do not displace */
   int64_t inner[HEED_RANK];        /* strides of the other side */
   int n;
+  bool from_end;                   /* position -1 is the last one */
   struct {
     const int64_t *data;           /* NULL: 'value' */
     int64_t value, times, limit, stride[HEED_RANK];
@@ -60,6 +62,7 @@ INLINE int64_t displacement (const iteration &w, const faults &f, int64_t i) {
     const int64_t *data = w.index[k].data;
     int64_t limit = w.index[k].limit;
     int64_t p = data != NULL ? data[offset_by(w.at, w.index[k].stride, i)] : w.index[k].value;
+    if (w.from_end && p < 0 && p >= -limit) p += limit + 1;
     if (p < 1 || p > limit) {
       report(f, FAULT_POSITION, k, index_of_position(w, k, i) + 1, p, limit);
       p = 1;
@@ -154,6 +157,7 @@ static inline iteration iteration_over (const indexing *d, const bool *chosen, b
   }
   w.at = path_of(&outer);
   w.n = d->n;
+  w.from_end = d->w->index.from_end;
   for (int k = 0; k < d->n; k++) {
     const view *v = &d->w->in[1 + k];
     w.index[k].data = (const int64_t *)v->data;

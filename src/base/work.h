@@ -143,7 +143,10 @@ typedef struct work {
     struct { int axes; } reduce;
     struct { bool reverse; } scan;
     struct { double alpha; bool accumulate; struct packed_copy *packed; } matmul;
-    struct { int64_t stride[WORK_INDICES], size[WORK_INDICES]; } index;    /* GATHER, SCATTER */
+    struct {                                             /* GATHER, SCATTER */
+      bool from_end;
+      int64_t stride[WORK_INDICES], size[WORK_INDICES];
+    } index;
     struct { bool descending; int64_t length; } sort;
     struct { double a, b; int64_t low, high; } random;
     struct { double eps; } norm;
@@ -258,20 +261,23 @@ static inline void work_matmul (work *w, double alpha, bool accumulate, view y, 
 
 /*
 ** y[c] = x[c], moved by (in[1 + k][c] - 1) * index.stride[k] elements for each of n indices; x has
-** y's shape. A position p is checked: 1 <= p <= index.size[k]. The caller sets in[1..n] and index.
+** y's shape. A position p is checked: 1 <= p <= index.size[k]; 'from_end' lets -1 be the last one,
+** and so on. The caller sets in[1..n], and index.stride and index.size.
 */
-static inline void work_gather (work *w, int n, view y, view x) {
+static inline void work_gather (work *w, int n, bool from_end, view y, view x) {
   work_begin(w, WORK_GATHER, 0, 1, 1 + n);
+  w->index.from_end = from_end;
   w->out[0] = y;
   w->in[0] = x;
 }
 
 /*
 ** The inverse of GATHER: y[c moved] = x[c], for c in x's shape; y is given with that shape and its
-** own strides; ADD has one fixed order of additions. The caller sets in[1..n] and index.
+** own strides; ADD has one fixed order of additions.
 */
-static inline void work_scatter (work *w, scatter_op op, int n, view y, view x) {
+static inline void work_scatter (work *w, scatter_op op, int n, bool from_end, view y, view x) {
   work_begin(w, WORK_SCATTER, op, 1, 1 + n);
+  w->index.from_end = from_end;
   w->out[0] = y;
   w->in[0] = x;
 }

@@ -41,7 +41,7 @@ static heed_tensor *part (heed_tensor *row, const layout *at, span s) {
 static bool copy (heed_context *cx, heed_tensor *to, heed_tensor *from, bool add) {
   if (to == NULL || from == NULL) return false;
   work w;
-  if (add) work_scatter(&w, SCATTER_ADD, 0, view_of(to), view_of(from));
+  if (add) work_scatter(&w, SCATTER_ADD, 0, false, view_of(to), view_of(from));
   else work_copy(&w, COPY_APART, view_of(to), view_of(from));
   return op_run_for(cx, HEED_copy, &w);
 }

@@ -164,7 +164,7 @@ static heed_tensor *hot_matrix (const targets *o, heed_tensor *label, heed_tenso
   view x, position;
   if (!op_view_shaped(&x, kept, 1, o->size) || !op_view_shaped(&position, label, 1, o->size))
     return NULL;
-  work_scatter(&w, SCATTER_SET, 1, view_with(t, &along), x);
+  work_scatter(&w, SCATTER_SET, 1, false, view_with(t, &along), x);
   w.in[INDEX_POSITIONS] = position;
   w.index.stride[0] = 1;
   w.index.size[0] = o->size[1];

@@ -100,7 +100,7 @@ static heed_tensor *scattered (backward *b, heed_tensor *positions) {
   int64_t size = into.rank > 0 ? into.size[axis] : 1;
   if (b->g->at.rank < into.rank) into = layout_select(&into, axis, 0);
   else if (into.rank > 0) into = layout_narrow(&into, axis, 0, 1, 1);
-  work_scatter(&w, SCATTER_SET, 1, view_with(dx, &into), view_of(b->g));
+  work_scatter(&w, SCATTER_SET, 1, false, view_with(dx, &into), view_of(b->g));
   w.in[INDEX_POSITIONS] = view_of(positions);
   w.index.stride[0] = stride;
   w.index.size[0] = size;

@@ -14,43 +14,6 @@
 
 /*
 ** {==================================================================
-** Positions
-** ===================================================================
-*/
-
-/* The least or largest element of t, on the host. */
-static bool reduced (call *c, reduce_op kind, heed_tensor *t, int64_t *value) {
-  heed_tensor *y = op_new_sized(c->cx, HEED_INT64, 0, NULL);
-  work w;
-  if (y == NULL) return false;
-  work_reduce(&w, kind, t->at.rank, view_of(y), view_none(), view_of(t));
-  return op_run(c, &w) && heed_read(y, HEED_INT64, value);
-}
-
-
-/* -1 becomes n, -n becomes 1; positions outside are left for the device to refuse. */
-static heed_tensor *from_start (heed_tensor *t, int64_t n) {
-  heed_context *cx = t->cx;
-  heed_tensor *negative = op2(HEED_lt, t, op_integer(cx, 0));
-  heed_tensor *inside = op2(HEED_ge, t, op_integer(cx, -n));
-  return op3(HEED_where, op2(HEED_logical_and, negative, inside),
-             op2(HEED_add, t, op_integer(cx, n + 1)), t);
-}
-
-
-heed_tensor *move_positions (call *c, heed_tensor *t, int64_t n) {
-  int64_t low = -1;
-  if (!tensor_materialize(t)) return NULL;
-  if (layout_numel(&t->at) == 0) return t;
-  if (core_reaches(c->cx, t->store->where) && !reduced(c, REDUCE_MIN, t, &low)) return NULL;
-  return low < 0 ? from_start(t, n) : t;
-}
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
 ** Along one axis: gather, scatter. A tensor of rank 0 is viewed as one of rank 1.
 ** ===================================================================
 */
@@ -95,8 +58,8 @@ static bool set_along (call *c, work *w, heed_tensor *indexed, layout *index, in
   if (!check_axis(c, ARG(gather, dim), large.rank, axis) || !check_index_type(c, i)) return false;
   *index = lifted(&c->args[i].tensor->at);
   if (!check_within(c, i, index, ARG(gather, input), &large, *axis)) return false;
-  heed_tensor *positions = move_positions(c, c->args[i].tensor, large.size[*axis]);
-  if (positions == NULL) return false;
+  heed_tensor *positions = c->args[i].tensor;
+  if (!tensor_materialize(positions)) return false;
   w->index.stride[0] = large.stride[*axis];
   w->index.size[0] = large.size[*axis];
   w->in[INDEX_POSITIONS] = view_along(positions, index, -1);
@@ -112,7 +75,7 @@ bool do_gather (call *c) {
   if (!tensor_materialize(t) || !set_along(c, &w, t, &index, &axis)) return false;
   heed_tensor *y = op_new(c->cx, t->type, &c->args[ARG(gather, index)].tensor->at);
   if (y == NULL) return false;
-  work_gather(&w, 1, view_along(y, &index, -1), view_along(t, &index, axis));
+  work_gather(&w, 1, true, view_along(y, &index, -1), view_along(t, &index, axis));
   return (layout_numel(&index) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
@@ -152,7 +115,7 @@ static bool scatter (call *c, scatter_op kind) {
   heed_tensor *y = written(c, t, shares(t, src) || shares(t, positions) || long_work);
   if (y == NULL || !set_along(c, &w, y, &index, &axis)) return false;
   if (!view_values(c, src, &index, &values)) return false;
-  work_scatter(&w, kind, 1, view_along(y, &index, axis), values);
+  work_scatter(&w, kind, 1, true, view_along(y, &index, axis), values);
   return (layout_numel(&index) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
@@ -192,6 +155,16 @@ bool do_nonzero (call *c) {
 }
 
 
+/* The largest label, on the host. */
+static bool largest (call *c, heed_tensor *labels, int64_t *value) {
+  heed_tensor *y = op_new_sized(c->cx, HEED_INT64, 0, NULL);
+  work w;
+  if (y == NULL) return false;
+  work_reduce(&w, REDUCE_MAX, labels->at.rank, view_of(y), view_none(), view_of(labels));
+  return op_run(c, &w) && heed_read(y, HEED_INT64, value);
+}
+
+
 /* The number of classes: given, or the largest label. */
 static bool read_classes (call *c, heed_tensor *labels, int64_t *n) {
   const int i = ARG(one_hot, num_classes);
@@ -200,7 +173,7 @@ static bool read_classes (call *c, heed_tensor *labels, int64_t *n) {
   if (*n != -1) return check_refuse(c, i, "one class or more expected, got %" PRId64, *n);
   if (layout_numel(&labels->at) == 0)
     return check_refuse(c, i, "without labels, the number of classes must be given");
-  if (!reduced(c, REDUCE_MAX, labels, n)) return false;
+  if (!largest(c, labels, n)) return false;
   return *n > 0 || check_refuse(c, ARG(one_hot, input), "label %" PRId64 ": labels count from 1",
                                 *n);
 }
@@ -224,7 +197,7 @@ bool do_one_hot (call *c) {
   if (y == NULL) return false;
   layout first = layout_select(&shape, shape.rank - 1, 0);
   if (!move_view(op_integer(c->cx, 1), &first, &one)) return false;
-  work_scatter(&w, SCATTER_SET, 1, view_with(y, &first), one);
+  work_scatter(&w, SCATTER_SET, 1, false, view_with(y, &first), one);
   w.index.stride[0] = 1;
   w.index.size[0] = n;
   w.in[INDEX_POSITIONS] = view_of(t);

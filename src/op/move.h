@@ -34,9 +34,6 @@ heed_tensor *move_value (call *c, int i, heed_type type);
 /* Do the shapes of tensor arguments i and j broadcast together? Refuses j if not. */
 bool move_broadcasts (call *c, int i, int j);
 
-/* Positions in an axis of size n, with storage and none of them counted from the end. */
-heed_tensor *move_positions (call *c, heed_tensor *t, int64_t n);
-
 /* For gradients: zeros of a type, with the shape of input i. */
 heed_tensor *move_zeros (backward *b, heed_type type, int i);
 

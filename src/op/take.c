@@ -19,7 +19,7 @@
 typedef struct selection {
   int n;                           /* tensors in the list, those of bools replaced */
   heed_tensor *index[HEED_RANK];   /* NULL: the axis is kept */
-  bool from_start[HEED_RANK];      /* none of these positions counts from the end */
+  bool from_end;                   /* position -1 is the last one */
   int indices;                     /* index tensors, without NULL */
   layout positions;                /* the shape of all index tensors together */
   int first;                       /* the axis of the result where its axes begin */
@@ -51,7 +51,6 @@ static bool add_bools (call *c, int i, int k, heed_tensor *t, const layout *at,
   heed_tensor *where = op1(HEED_nonzero, t);     /* (found, rank) */
   for (int axis = 0; axis < axes.rank && where != NULL; axis++) {
     layout column = layout_select(&where->at, 1, axis);
-    s->from_start[s->n] = true;
     if ((s->index[s->n++] = op_view(where, &column)) == NULL) return false;
   }
   return where != NULL;
@@ -62,6 +61,7 @@ static bool read_indices (call *c, int i, const layout *at, selection *s) {
   const heed_value *list = &c->args[i];
   char text[LAYOUT_TEXT];
   s->n = 0;
+  s->from_end = true;
   for (int k = 0; k < list->n; k++) {
     heed_tensor *t = list->tensors[k];
     if (s->n >= at->rank)
@@ -71,10 +71,7 @@ static bool read_indices (call *c, int i, const layout *at, selection *s) {
       if (!add_bools(c, i, k, t, at, s)) return false;
     }
     else if (t != NULL && t->type != HEED_INT64) return refuse_index(c, i, k, t);
-    else {
-      s->from_start[s->n] = false;
-      s->index[s->n++] = t;
-    }
+    else s->index[s->n++] = t;
   }
   return true;
 }
@@ -162,13 +159,12 @@ static bool check_result (call *c, int i, const layout *at, selection *s) {
 
 
 /* The work's indices: their views, and the stride and size of their axes. */
-static bool set_indices (call *c, const layout *at, const selection *s, work *w) {
+static bool set_indices (const layout *at, const selection *s, work *w) {
   int n = 0;
   for (int k = 0; k < s->n; k++) {
     heed_tensor *t = s->index[k];
     if (t == NULL) continue;
-    if (!s->from_start[k]) t = move_positions(c, t, at->size[k]);
-    if (t == NULL || !tensor_materialize(t)) return false;
+    if (!tensor_materialize(t)) return false;
     w->index.stride[n] = at->stride[k];
     w->index.size[n] = at->size[k];
     w->in[INDEX_POSITIONS + n++] = view_index(s, t);
@@ -181,14 +177,14 @@ static bool set_indices (call *c, const layout *at, const selection *s, work *w)
 static bool finish_selection (call *c, int i, const layout *at, selection *s, work *w) {
   if (!broadcast_indices(c, i, s)) return false;
   s->first = first_axis(s);
-  return check_result(c, i, at, s) && set_indices(c, at, s, w);
+  return check_result(c, i, at, s) && set_indices(at, s, w);
 }
 
 
 static heed_tensor *gathered (call *c, heed_tensor *t, const selection *s, work *w) {
   heed_tensor *y = op_new(c->cx, t->type, &s->shape);
   if (y == NULL) return NULL;
-  work_gather(w, s->indices, view_of(y), view_with(t, &s->from));
+  work_gather(w, s->indices, s->from_end, view_of(y), view_with(t, &s->from));
   return layout_numel(&s->shape) == 0 || op_run(c, w) ? y : NULL;
 }
 
@@ -246,7 +242,7 @@ bool do_put (call *c) {
   if (!layout_expand(&values->at, &s.shape, &wide)) return refuse_values(c, &s);
   if (!move_view(values, &s.shape, &x)) return false;
   scatter_op op = arg_flag(c, ARG(put, accumulate)) ? SCATTER_ADD : SCATTER_SET;
-  work_scatter(&w, op, s.indices, view_with(y, &s.from), x);
+  work_scatter(&w, op, s.indices, s.from_end, view_with(y, &s.from), x);
   return (layout_numel(&s.shape) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
@@ -415,7 +411,7 @@ static bool embed_blocks (call *c, heed_tensor *weight) {
 bool do_embedding (call *c) {
   const int ids = ARG(embedding, input), padding_idx = ARG(embedding, padding_idx);
   heed_tensor *weight = c->args[ARG(embedding, weight)].tensor;
-  selection s = {.n = 1, .index = {c->args[ids].tensor}, .from_start = {true}};
+  selection s = {.n = 1, .index = {c->args[ids].tensor}};
   work w;
   int64_t padding, rows;
   if (!check_index_type(c, ids) || !check_rank(c, ARG(embedding, weight), 2, 2)) return false;
@@ -546,7 +542,7 @@ static bool add_rows (backward *b, heed_tensor *sum, heed_tensor *ids) {
   to.offset = sum->at.offset;
   at.size[ids->at.rank] = sum->at.size[1];
   at.stride[ids->at.rank] = 0;
-  work_scatter(&w, SCATTER_ADD, 1, view_with(sum, &to), view_of(g));
+  work_scatter(&w, SCATTER_ADD, 1, false, view_with(sum, &to), view_of(g));
   w.in[INDEX_POSITIONS] = view_with(ids, &at);
   w.index.stride[0] = sum->at.stride[0];
   w.index.size[0] = sum->at.size[0];

@@ -547,7 +547,7 @@ bool grad_unfold (backward *b) {
   heed_tensor *g = whole != NULL ? op_cast(b->g, whole->type) : NULL;
   work w;
   if (windows == NULL || g == NULL) return false;
-  work_scatter(&w, SCATTER_ADD, 0, view_of(windows), view_of(g));
+  work_scatter(&w, SCATTER_ADD, 0, false, view_of(windows), view_of(g));
   return (layout_numel(&g->at) == 0 || op_run_for(b->cx, b->op, &w)) &&
          give(b, IN(unfold, input), whole);
 }

@@ -1,7 +1,8 @@
 /*
 ** index.c - elements by position: gather, scatter, nonzero.
 **
-** Positions count from 1. All of them are checked before anything is written.
+** Positions count from 1, or -1 from the end where a work says so. All of them are checked before
+** anything is written.
 */
 
 #include "cpu/copy/copy_row.h"
@@ -58,20 +59,85 @@ static bool all_within (int64_t n, const int64_t *x, int64_t limit) {
 }
 
 
-static const char *check_index (cpu *self, const view *index, int64_t limit) {
-  view own = own_elements(index);
+/* Sets *counts if a position counts from the end. */
+static const char *check_index (cpu *self, const view *own, int64_t limit, bool from_end,
+                                bool *counts) {
   iterator s;
-  int64_t workspace[CHUNK], numel = layout_numel(&own.at);
-  iterator_open(&s, &own, HEED_INT64);
+  int64_t workspace[CHUNK], numel = layout_numel(&own->at);
+  iterator_open(&s, own, HEED_INT64);
   for (int64_t from = 0; from < numel; from += CHUNK) {
     if (cpu_stops(self, from / CHUNK, CHUNK)) return cpu_interrupted;
     int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
     const int64_t *x = iterator_read(self, &s, from, n, HEED_INT64, workspace);
     if (all_within(n, x, limit)) continue;
-    for (int64_t i = 0; i < n; i++)
-      if (x[i] < 1 || x[i] > limit) return refuse_position(self, x[i], from + i + 1, limit);
+    for (int64_t i = 0; i < n; i++) {
+      const bool counted = from_end && x[i] < 0 && x[i] >= -limit;
+      if (!counted && (x[i] < 1 || x[i] > limit))
+        return refuse_position(self, x[i], from + i + 1, limit);
+      *counts = *counts || counted;
+    }
   }
   return NULL;
+}
+
+
+/* The same positions from the start alone, at 'to', of which the index becomes a view. */
+static const char *move_index (cpu *self, view *index, const view *own, int64_t limit,
+                               int64_t *to) {
+  iterator s;
+  layout dense;
+  const int64_t numel = layout_numel(&own->at);
+  iterator_open(&s, own, HEED_INT64);
+  for (int64_t from = 0; from < numel; from += CHUNK) {
+    if (cpu_stops(self, from / CHUNK, CHUNK)) return cpu_interrupted;
+    int64_t n = numel - from < CHUNK ? numel - from : CHUNK, workspace[CHUNK];
+    const int64_t *x = iterator_read(self, &s, from, n, HEED_INT64, workspace);
+    for (int64_t i = 0; i < n; i++) to[from + i] = x[i] < 0 ? x[i] + limit + 1 : x[i];
+  }
+  layout_dense(&dense, own->at.rank, own->at.size);
+  for (int i = 0; i < dense.rank; i++)
+    index->at.stride[i] = own->at.size[i] == 1 ? 0 : dense.stride[i];
+  index->data = to;
+  return NULL;
+}
+
+
+/* A work whose positions count from the start. */
+typedef struct started {
+  const work *w;                   /* the one that was given, or 'moved' */
+  work moved;
+  int64_t *positions;              /* scratch memory, or NULL */
+} started;
+
+static const char *move_all (cpu *self, started *s, const view *own, int64_t numel) {
+  const char *message = NULL;
+  s->moved = *s->w;
+  s->positions = cpu_scratch(self, (size_t)numel * sizeof *s->positions);
+  if (s->positions == NULL) return cpu_no_memory;
+  int64_t *to = s->positions;
+  for (int k = 0; k < s->w->nin - 1 && message == NULL; k++) {
+    message = move_index(self, &s->moved.in[1 + k], &own[k], s->w->index.size[k], to);
+    to += layout_numel(&own[k].at);
+  }
+  s->w = &s->moved;
+  return message;
+}
+
+
+/* Checks all positions. What is in 's' is freed in any case. */
+static const char *start (cpu *self, const work *w, started *s) {
+  view own[WORK_INDICES];
+  const char *message = NULL;
+  bool counts = false;
+  int64_t numel = 0;
+  s->w = w;
+  s->positions = NULL;
+  for (int k = 0; k < w->nin - 1 && message == NULL; k++) {
+    own[k] = own_elements(&w->in[1 + k]);
+    numel += layout_numel(&own[k].at);
+    message = check_index(self, &own[k], w->index.size[k], w->index.from_end, &counts);
+  }
+  return message == NULL && counts ? move_all(self, s, own, numel) : message;
 }
 
 /* }================================================================== */
@@ -341,14 +407,6 @@ static void columns_piece (void *arg, int64_t from, int64_t to) {
 /* }================================================================== */
 
 
-static const char *check_all (cpu *self, const work *w) {
-  const char *message = NULL;
-  for (int k = 0; k < w->nin - 1 && message == NULL; k++)
-    message = check_index(self, &w->in[1 + k], w->index.size[k]);
-  return message;
-}
-
-
 /* 'outer' is iterated in order, positions index 'inner'. */
 static void begin (indexing *d, cpu *self, const work *w, const view *outer, const view *inner) {
   *d = (indexing){.self = self, .w = w, .n = w->nin - 1, .size = scalar_sizes[outer->type],
@@ -371,34 +429,46 @@ static void begin (indexing *d, cpu *self, const work *w, const view *outer, con
 }
 
 
-const char *cpu_gather (cpu *self, const work *w) {
-  if (layout_numel(&w->out[0].at) == 0) return NULL;
-  const char *message = check_all(self, w);
-  if (message != NULL) return message;
+static void gather (cpu *self, const work *w) {
   indexing d;
-  begin(&d, self, w, &w->out[0], &w->in[0]);
   row_index r;
+  begin(&d, self, w, &w->out[0], &w->in[0]);
   int64_t n = d.outer_at.size[d.outer_at.rank - 1], rows = layout_numel(&d.outer_at) / n;
   if (is_by_rows(&r, &d)) pool_run(self->pool, rows, 32768 / n + 1, rows_piece, &r);
   else pool_run(self->pool, rows, 32768 / n + 1, iterate_rows, &d);
-  return NULL;
 }
 
 
-const char *cpu_scatter (cpu *self, const work *w) {
-  if (layout_numel(&w->in[0].at) == 0) return NULL;
-  const char *message = check_all(self, w);
-  if (message != NULL) return message;
+static void scatter (cpu *self, const work *w) {
   indexing d;
+  row_index r;
   begin(&d, self, w, &w->in[0], &w->out[0]);
   d.adding = w->op == SCATTER_ADD;
   int64_t n = d.outer_at.size[d.outer_at.rank - 1], rows = layout_numel(&d.outer_at) / n;
   bool apart = has_row_positions(&d) && d.inner_at.stride[d.inner_at.rank - 1] != 0;
-  row_index r;
   if (is_by_rows(&r, &d)) pool_run(self->pool, n, 32768 / rows + 16, columns_piece, &r);
   else if (apart) pool_run(self->pool, n, 32768 / rows + 16, iterate_columns, &d);
   else iterate_columns(&d, 0, n);
-  return NULL;
+}
+
+
+/* Runs a work with elements, whose positions are checked before. */
+static const char *run_started (cpu *self, const work *w, void (*run) (cpu *self, const work *w)) {
+  started s;
+  const char *message = start(self, w, &s);
+  if (message == NULL) run(self, s.w);
+  cpu_scratch_free(s.positions);
+  return message;
+}
+
+
+const char *cpu_gather (cpu *self, const work *w) {
+  return layout_numel(&w->out[0].at) == 0 ? NULL : run_started(self, w, gather);
+}
+
+
+const char *cpu_scatter (cpu *self, const work *w) {
+  return layout_numel(&w->in[0].at) == 0 ? NULL : run_started(self, w, scatter);
 }
 
 
