@@ -133,6 +133,36 @@ describe("a tensor as index", function()
     assert.same({4, 6, 9}, values(x[{heed.arange(3), last}]))
   end)
 
+  it("counts from the end in each of several, also expanded, and in captured work", function()
+    local rows, columns = heed.tensor{{-1}, {2}, {-3}}, heed.tensor{4, -4, -1, 1}
+    local wanted = {{12, 9, 12, 9}, {8, 5, 8, 5}, {4, 1, 4, 1}}
+    local function picked(t, r, c) return t[{r, c}] end
+    assert.same(wanted, values(picked(x, rows, columns)))
+    assert.same(wanted, values(picked(x, heed.tensor{{3}, {2}, {1}}, columns)))
+    assert.same({10, 6}, values(picked(x, heed.tensor{3, -2}, heed.tensor(-3):expand(2))))
+    local f = heed.capture(picked)
+    for _ = 1, 4 do assert.same(wanted, values(f(x, rows, columns))) end
+    assert.same({{9, 12, 9, 12}, {5, 8, 5, 8}, {1, 4, 1, 4}}, values(f(x, rows, -columns)))
+    local y = heed.zeros(3, 4)
+    y[{rows, columns}] = heed.ones(3, 4)
+    assert.same({{1, 0, 0, 1}, {1, 0, 0, 1}, {1, 0, 0, 1}}, values(y))
+    for _, i in ipairs{-4, 0, 4} do
+      local where = {heed.tensor{1, i}, heed.tensor{-1, 2}}
+      local _, why = pcall(function() return x[where]:totable() end)
+      assert.matches(("index %d at position 2 is outside 1 to 3"):format(i), why, 1, true)
+    end
+  end)
+
+  it("has no end to count from where it is an id or a label", function()
+    for _, f in ipairs{
+      function() return heed.embedding(heed.tensor{1, -1}, heed.ones(3, 2)):totable() end,
+      function() return heed.one_hot(heed.tensor{1, -1}, 3):totable() end,
+    } do
+      local _, why = pcall(f)
+      assert.matches("index -1 at position 2 is outside 1 to 3", why, 1, true)
+    end
+  end)
+
   it("stands beside numbers and ranges", function()
     assert.same({4, 1}, values(x[{1, heed.tensor{-1, 1}}]))
     assert.same({{2, 1}, {6, 5}}, values(x[{{1, 2}, heed.tensor{2, 1}}]))
