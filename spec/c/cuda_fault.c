@@ -27,7 +27,7 @@ static void refused (both *b, const char *name, int n, const view *index, const 
   held.at = index[0].at;
   held.at.offset = 0;
   memset(held.at.stride, 0, sizeof held.at.stride);
-  work_gather(&w, n, fresh(HEED_FLOAT32, held.at.rank, held.at.size), held);
+  work_gather(&w, n, false, fresh(HEED_FLOAT32, held.at.rank, held.at.size), held);
   for (int k = 0; k < n; k++) {
     w.in[1 + k] = index[k];
     w.index.stride[k] = 1;

@@ -106,7 +106,8 @@ typedef struct taking {
   int indices, rank;                 /* of what is taken: */
   int64_t size[HEED_RANK];           /* the index's axes (m of them), then held's last ones */
   int m;
-  bool bad;                          /* some positions are outside */
+  bool from_end;                     /* some positions are negative */
+  bool bad;                          /* some are outside */
 } taking;
 
 static taking some_taking (void) {
@@ -122,6 +123,7 @@ static taking some_taking (void) {
   t.rank = t.m + free_axes;
   for (int i = 0; i < t.rank; i++)
     t.size[i] = i < t.m ? between(1, most) : size[t.indices + i - t.m];
+  t.from_end = chance(0.5);
   t.bad = chance(0.1);
   return t;
 }
@@ -130,11 +132,15 @@ static taking some_taking (void) {
 static view some_index (const taking *t, int which) {
   const int64_t limit = t->held.at.size[which];
   view v = positions(t->m, t->size, limit);
-  if (t->bad && which == 0)
+  for (int i = 0; i < 3 && t->from_end; i++)
+    put(&v, pick(layout_numel(&v.at)), (double)-between(1, limit));
+  if (t->bad && which == 0) {
+    const int64_t below = t->from_end ? -limit - 1 : -pick(2);
     for (int i = 0; i < 3; i++)
-      put(&v, pick(layout_numel(&v.at)), (double)(chance(0.5) ? limit + 1 : -pick(2)));
+      put(&v, pick(layout_numel(&v.at)), (double)(chance(0.5) ? limit + 1 : below));
+  }
   else if (chance(0.1))
-    return view_number(integer(between(1, limit)));
+    return view_number(integer(t->from_end ? -between(1, limit) : between(1, limit)));
   else if (t->m > 0 && chance(0.25))
     v.at.stride[pick(t->m)] = 0;
   return before(v, t->rank, t->size);
@@ -150,11 +156,11 @@ static void take (both *b) {
     w.index.stride[k] = t.held.at.stride[k];
     w.index.size[k] = t.held.at.size[k];
   }
-  work_gather(&w, t.indices, output(t.type, t.rank, t.size), moved);
+  work_gather(&w, t.indices, t.from_end, output(t.type, t.rank, t.size), moved);
   same_moved(b, describe("gather", &w), &w, &t.held, 0);
   spoil(&x, 2);
   if (t.rank > 0 && chance(0.2)) x.at.stride[pick(t.rank)] = 0;
-  work_scatter(&w, SCATTER_SET, t.indices, moved, x);
+  work_scatter(&w, SCATTER_SET, t.indices, t.from_end, moved, x);
   same_moved(b, describe("set", &w), &w, &t.held, 0);
   w.op = SCATTER_ADD;
   int64_t n = t.m > 0 ? t.size[0] * t.size[t.m - 1] : 1;
@@ -172,7 +178,7 @@ static void along (both *b, heed_type type, int64_t n, int64_t m, int64_t width)
   memcpy(moved.at.size, size, sizeof size);
   moved.at.stride[axis] = 0;
   work w;
-  work_scatter(&w, SCATTER_SET, 1, moved, input(type, 2, size));
+  work_scatter(&w, SCATTER_SET, 1, false, moved, input(type, 2, size));
   w.in[1] = positions(2, size, width);
   w.index.stride[0] = held.at.stride[axis];
   w.index.size[0] = width;
@@ -188,12 +194,12 @@ static void embedding (both *b, heed_type type, int64_t rows, int64_t columns) {
   view table = filled(type, 2, SIZES(rows, columns), -1, 1);
   const view moved = behind(table, 1, &n, 1);
   work w;
-  work_gather(&w, 1, fresh(type, 2, size), moved);
+  work_gather(&w, 1, false, fresh(type, 2, size), moved);
   w.in[1] = before(filled(HEED_INT64, 1, &n, 1, (double)rows + 1), 2, size);
   w.index.stride[0] = columns;
   w.index.size[0] = rows;
   same_moved(b, describe("embedding", &w), &w, &table, 0);
-  work_scatter(&w, SCATTER_SET, 1, moved, filled(type, 2, size, -1, 1));
+  work_scatter(&w, SCATTER_SET, 1, false, moved, filled(type, 2, size, -1, 1));
   same_moved(b, describe("embedding set", &w), &w, &table, 0);
   w.op = SCATTER_ADD;
   bool many = rows < 10;             /* to each row: sums of halves lose most of their bits */
@@ -210,15 +216,15 @@ static void windows (both *b) {
     view moved = behind(held, 2, SIZES((200 - 8) / step + 1, 8), 1);
     moved.at.stride[0] = step;
     moved.at.stride[1] = 1;
-    work_scatter(&w, SCATTER_ADD, 0, moved, filled(HEED_FLOAT32, 2, moved.at.size, -1, 1));
+    work_scatter(&w, SCATTER_ADD, 0, false, moved, filled(HEED_FLOAT32, 2, moved.at.size, -1, 1));
     same_moved(b, "windows", &w, &held, 1e-6);
   }
   view held = filled(HEED_FLOAT64, 1, SIZES(1), -1, 1);
   view x = filled(HEED_FLOAT64, 1, SIZES(70000), -1, 1);
-  work_scatter(&w, SCATTER_ADD, 0, behind(held, 1, SIZES(70000), 1), x);
+  work_scatter(&w, SCATTER_ADD, 0, false, behind(held, 1, SIZES(70000), 1), x);
   same_moved(b, "all to one", &w, &held, 1e-9);
   held = filled(HEED_FLOAT32, 0, NULL, -1, 1);
-  work_scatter(&w, SCATTER_ADD, 0, held, filled(HEED_FLOAT32, 0, NULL, -1, 1));
+  work_scatter(&w, SCATTER_ADD, 0, false, held, filled(HEED_FLOAT32, 0, NULL, -1, 1));
   same_moved(b, "one to one", &w, &held, 1e-6);
 }
 
@@ -226,13 +232,13 @@ static void windows (both *b) {
 static void nothing (both *b) {
   work w;
   view held = filled(HEED_FLOAT32, 2, SIZES(0, 4), 0, 1);
-  work_gather(&w, 1, fresh(HEED_FLOAT32, 2, SIZES(3, 4)), behind(held, 1, SIZES(3), 1));
+  work_gather(&w, 1, false, fresh(HEED_FLOAT32, 2, SIZES(3, 4)), behind(held, 1, SIZES(3), 1));
   w.in[1] = before(filled(HEED_INT64, 1, SIZES(3), 1, 5), 2, SIZES(3, 4));
   w.index.stride[0] = 4;
   w.index.size[0] = 0;
   same_moved(b, "from nothing", &w, &held, 0);
   held = filled(HEED_FLOAT32, 2, SIZES(5, 4), 0, 1);
-  work_gather(&w, 1, fresh(HEED_FLOAT32, 2, SIZES(0, 4)), behind(held, 1, SIZES(0), 1));
+  work_gather(&w, 1, false, fresh(HEED_FLOAT32, 2, SIZES(0, 4)), behind(held, 1, SIZES(0), 1));
   w.in[1] = before(filled(HEED_INT64, 1, SIZES(0), 1, 5), 2, SIZES(0, 4));
   w.index.size[0] = 5;
   same(b, "nothing", &w, 0);

@@ -55,8 +55,8 @@ static const char *move (device *d, const masses *m, bool scatter) {
   view held = m->held;
   held.at = m->out.at;
   held.at.stride[0] = 0;
-  if (scatter) work_scatter(&w, SCATTER_SET, 1, held, m->out);
-  else work_gather(&w, 1, m->out, held);
+  if (scatter) work_scatter(&w, SCATTER_SET, 1, false, held, m->out);
+  else work_gather(&w, 1, false, m->out, held);
   w.in[1] = m->index;
   w.index.stride[0] = 1;
   w.index.size[0] = LIMIT;

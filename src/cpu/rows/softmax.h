@@ -9,6 +9,7 @@
 #include "cpu/rows/rows.h"
 
 #define TILE 32
+#define FEW 8                      /* rows, of which a narrow tile costs less */
 #define SHORT_ROW 24
 #define LONG_COLUMN 4096
 
@@ -86,5 +87,6 @@ static const char *softmax (cpu *self, const work *w) {
 }
 
 #undef TILE
+#undef FEW
 
 #endif

@@ -74,127 +74,133 @@ static void FN(softmax_rows) (void *arg, int64_t from, int64_t to) {
 
 /*
 ** {==================================================================
-** TILE rows at once, transposed: element i of row j at i TILE + j
+** 'wide' rows at once, TILE or FEW, transposed: element i of row j at i wide + j
 ** ===================================================================
 */
 
-static void FN(tile_top) (int64_t n, T *top, const T *x) {
-  memcpy(top, x, TILE * sizeof(T));
+INLINED void FN(tile_top) (const int wide, int64_t n, T *top, const T *x) {
+  memcpy(top, x, (size_t)wide * sizeof(T));
   for (int64_t i = 1; i < n; i++)
-    VECTOR_LOOP for (int j = 0; j < TILE; j++)
-      top[j] = x[i * TILE + j] > top[j] ? x[i * TILE + j] : top[j];
+    VECTOR_LOOP for (int j = 0; j < wide; j++)
+      top[j] = x[i * wide + j] > top[j] ? x[i * wide + j] : top[j];
 }
 
 
 /* Sums of the rows; of x y, if there is a y. Short sums of T first, as in reduce. */
-static void FN(tile_sum) (int64_t n, T *sum, const T *x, const T *y) {
+INLINED void FN(tile_sum) (const int wide, int64_t n, T *sum, const T *x, const T *y) {
   A total[TILE] = {0};
   for (int64_t from = 0; from < n; from += 32) {
     int64_t to = from + 32 < n ? from + 32 : n;
     T part[TILE] = {0};
     for (int64_t i = from; i < to; i++) {
-      if (y == NULL) VECTOR_LOOP for (int j = 0; j < TILE; j++) part[j] += x[i * TILE + j];
-      else VECTOR_LOOP for (int j = 0; j < TILE; j++) part[j] += x[i * TILE + j] * y[i * TILE + j];
+      if (y == NULL) VECTOR_LOOP for (int j = 0; j < wide; j++) part[j] += x[i * wide + j];
+      else VECTOR_LOOP for (int j = 0; j < wide; j++) part[j] += x[i * wide + j] * y[i * wide + j];
     }
-    VECTOR_LOOP for (int j = 0; j < TILE; j++) total[j] += part[j];
+    VECTOR_LOOP for (int j = 0; j < wide; j++) total[j] += part[j];
   }
-  for (int j = 0; j < TILE; j++) sum[j] = (T)total[j];
+  for (int j = 0; j < wide; j++) sum[j] = (T)total[j];
 }
 
 
-static void FN(tile_exponentials) (int64_t n, T *y, const T *x, const T *top) {
+INLINED void FN(tile_exponentials) (const int wide, int64_t n, T *y, const T *x, const T *top) {
   for (int64_t i = 0; i < n; i++)
-    VECTOR_LOOP for (int j = 0; j < TILE; j++)
-      y[i * TILE + j] = EXP_BELOW(x[i * TILE + j] - top[j]);
+    VECTOR_LOOP for (int j = 0; j < wide; j++)
+      y[i * wide + j] = EXP_BELOW(x[i * wide + j] - top[j]);
 }
 
 
-static void FN(softmax_tile) (int64_t n, T *y, const T *x) {
+INLINED void FN(softmax_tile) (const int wide, int64_t n, T *y, const T *x) {
   T top[TILE], sum[TILE];
-  FN(tile_top)(n, top, x);
-  FN(tile_exponentials)(n, y, x, top);
-  FN(tile_sum)(n, sum, y, NULL);
-  for (int j = 0; j < TILE; j++) sum[j] = 1 / sum[j];
+  FN(tile_top)(wide, n, top, x);
+  FN(tile_exponentials)(wide, n, y, x, top);
+  FN(tile_sum)(wide, n, sum, y, NULL);
+  for (int j = 0; j < wide; j++) sum[j] = 1 / sum[j];
   for (int64_t i = 0; i < n; i++)
-    VECTOR_LOOP for (int j = 0; j < TILE; j++) y[i * TILE + j] *= sum[j];
+    VECTOR_LOOP for (int j = 0; j < wide; j++) y[i * wide + j] *= sum[j];
 }
 
 
-static void FN(log_softmax_tile) (int64_t n, T *y, const T *x) {
+INLINED void FN(log_softmax_tile) (const int wide, int64_t n, T *y, const T *x) {
   T top[TILE], sum[TILE];
-  FN(tile_top)(n, top, x);
-  FN(tile_exponentials)(n, y, x, top);
-  FN(tile_sum)(n, sum, y, NULL);
-  VECTOR_LOOP for (int j = 0; j < TILE; j++) sum[j] = LOG(sum[j]);
+  FN(tile_top)(wide, n, top, x);
+  FN(tile_exponentials)(wide, n, y, x, top);
+  FN(tile_sum)(wide, n, sum, y, NULL);
+  VECTOR_LOOP for (int j = 0; j < wide; j++) sum[j] = LOG(sum[j]);
   for (int64_t i = 0; i < n; i++)
-    VECTOR_LOOP for (int j = 0; j < TILE; j++)
-      y[i * TILE + j] = (x[i * TILE + j] - top[j]) - sum[j];
+    VECTOR_LOOP for (int j = 0; j < wide; j++)
+      y[i * wide + j] = (x[i * wide + j] - top[j]) - sum[j];
 }
 
 
-static void FN(softmax_back_tile) (int64_t n, T *dx, const T *g, const T *y) {
+INLINED void FN(softmax_back_tile) (const int wide, int64_t n, T *dx, const T *g, const T *y) {
   T sum[TILE];
-  FN(tile_sum)(n, sum, g, y);
+  FN(tile_sum)(wide, n, sum, g, y);
   for (int64_t i = 0; i < n; i++)
-    VECTOR_LOOP for (int j = 0; j < TILE; j++)
-      dx[i * TILE + j] = y[i * TILE + j] * (g[i * TILE + j] - sum[j]);
+    VECTOR_LOOP for (int j = 0; j < wide; j++)
+      dx[i * wide + j] = y[i * wide + j] * (g[i * wide + j] - sum[j]);
 }
 
 
-static void FN(log_softmax_back_tile) (int64_t n, T *dx, const T *g, const T *y) {
+INLINED void FN(log_softmax_back_tile) (const int wide, int64_t n, T *dx, const T *g, const T *y) {
   T sum[TILE];
-  FN(tile_sum)(n, sum, g, NULL);
+  FN(tile_sum)(wide, n, sum, g, NULL);
   for (int64_t i = 0; i < n; i++)
-    VECTOR_LOOP for (int j = 0; j < TILE; j++)
-      dx[i * TILE + j] = g[i * TILE + j] - EXP_BELOW(y[i * TILE + j]) * sum[j];
+    VECTOR_LOOP for (int j = 0; j < wide; j++)
+      dx[i * wide + j] = g[i * wide + j] - EXP_BELOW(y[i * wide + j]) * sum[j];
 }
 
 
 /* 'rows' of the rows that begin at x; what is left of the tile is 0. */
-static void FN(tile_load) (int64_t n, int64_t rows, T *tile, const T *x, int64_t row,
+INLINED void FN(tile_load) (const int wide, int64_t n, int64_t rows, T *tile, const T *x, int64_t row,
                            int64_t element) {
-  if (row == 1 && rows == TILE) {
-    for (int64_t i = 0; i < n; i++) memcpy(tile + i * TILE, x + i * element, TILE * sizeof(T));
+  if (row == 1 && rows == wide) {
+    for (int64_t i = 0; i < n; i++) memcpy(tile + i * wide, x + i * element, (size_t)wide * sizeof(T));
     return;
   }
-  if (rows < TILE) memset(tile, 0, (size_t)(n * TILE) * sizeof(T));
+  if (rows < wide) memset(tile, 0, (size_t)(n * wide) * sizeof(T));
   for (int64_t j = 0; j < rows; j++)
-    for (int64_t i = 0; i < n; i++) tile[i * TILE + j] = x[j * row + i * element];
+    for (int64_t i = 0; i < n; i++) tile[i * wide + j] = x[j * row + i * element];
 }
 
 
-static void FN(tile_store) (int64_t n, int64_t rows, T *y, const T *tile, int64_t row,
+INLINED void FN(tile_store) (const int wide, int64_t n, int64_t rows, T *y, const T *tile, int64_t row,
                             int64_t element) {
-  if (row == 1 && rows == TILE) {
-    for (int64_t i = 0; i < n; i++) memcpy(y + i * element, tile + i * TILE, TILE * sizeof(T));
+  if (row == 1 && rows == wide) {
+    for (int64_t i = 0; i < n; i++) memcpy(y + i * element, tile + i * wide, (size_t)wide * sizeof(T));
     return;
   }
   for (int64_t j = 0; j < rows; j++)
-    for (int64_t i = 0; i < n; i++) y[j * row + i * element] = tile[i * TILE + j];
+    for (int64_t i = 0; i < n; i++) y[j * row + i * element] = tile[i * wide + j];
+}
+
+
+/* Tile k, whose rows are not more than 'wide'. */
+INLINED void FN(run_tile) (const int wide, const tile_work *d, int64_t k, T *workspace) {
+  const work *w = d->rows.w;
+  const int64_t n = d->rows.n, size = n * wide, rows = tiles_rows(d, k);
+  T *a = workspace, *b = workspace + size, *y = workspace + 2 * size;
+  for (int i = 0; i < w->nin; i++)
+    FN(tile_load)(wide, n, rows, workspace + i * size,
+                  (const T *)w->in[i].data + tiles_at(d, i, k), tiles_row(d, i),
+                  tiles_element(d, i));
+  switch ((softmax_op)w->op) {
+    case SOFTMAX: FN(softmax_tile)(wide, n, y, a); break;
+    case SOFTMAX_LOG: FN(log_softmax_tile)(wide, n, y, a); break;
+    case SOFTMAX_BACK: FN(softmax_back_tile)(wide, n, y, a, b); break;
+    case SOFTMAX_LOG_BACK: FN(log_softmax_back_tile)(wide, n, y, a, b); break;
+  }
+  FN(tile_store)(wide, n, rows, (T *)w->out[0].data + tiles_at(d, w->nin, k), y,
+                 tiles_row(d, w->nin), tiles_element(d, w->nin));
 }
 
 
 static void FN(softmax_tiles) (void *arg, int64_t from, int64_t to) {
   tile_work *d = arg;
-  const work *w = d->rows.w;
-  int64_t n = d->rows.n, size = n * TILE;
   row_memory near;
   T *workspace = rows_workspace(&d->rows, 3 * TILE, &near);
-  for (int64_t k = from; k < to && workspace != NULL; k++) {
-    int64_t rows = tiles_rows(d, k);
-    T *a = workspace, *b = workspace + size, *y = workspace + 2 * size;
-    for (int i = 0; i < w->nin; i++)
-      FN(tile_load)(n, rows, workspace + i * size, (const T *)w->in[i].data + tiles_at(d, i, k),
-                    tiles_row(d, i), tiles_element(d, i));
-    switch ((softmax_op)w->op) {
-      case SOFTMAX: FN(softmax_tile)(n, y, a); break;
-      case SOFTMAX_LOG: FN(log_softmax_tile)(n, y, a); break;
-      case SOFTMAX_BACK: FN(softmax_back_tile)(n, y, a, b); break;
-      case SOFTMAX_LOG_BACK: FN(log_softmax_back_tile)(n, y, a, b); break;
-    }
-    FN(tile_store)(n, rows, (T *)w->out[0].data + tiles_at(d, w->nin, k), y,
-                   tiles_row(d, w->nin), tiles_element(d, w->nin));
-  }
+  for (int64_t k = from; k < to && workspace != NULL; k++)
+    if (tiles_rows(d, k) <= FEW) FN(run_tile)(FEW, d, k, workspace);
+    else FN(run_tile)(TILE, d, k, workspace);
   rows_free(workspace, &near);
 }
 
