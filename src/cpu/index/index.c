@@ -87,6 +87,10 @@ static const char *move_index (cpu *self, view *index, const view *own, int64_t 
   iterator s;
   layout dense;
   const int64_t numel = layout_numel(&own->at);
+  if (index->data == NULL) {             /* a number */
+    if (index->value.i < 0) index->value.i += limit + 1;
+    return NULL;
+  }
   iterator_open(&s, own, HEED_INT64);
   for (int64_t from = 0; from < numel; from += CHUNK) {
     if (cpu_stops(self, from / CHUNK, CHUNK)) return cpu_interrupted;
