@@ -164,7 +164,7 @@ static void take (both *b) {
   same_moved(b, describe("set", &w), &w, &t.held, 0);
   w.op = SCATTER_ADD;
   int64_t n = t.m > 0 ? t.size[0] * t.size[t.m - 1] : 1;
-  same_moved(b, describe("add", &w), &w, &t.held, tolerance(t.type, n));
+  same_moved(b, describe("add", &w), &w, &t.held, 8 * tolerance(t.type, n));
 }
 
 
