@@ -253,14 +253,32 @@ describe("arithmetic of tiles", function()
   it("says how many instructions of tensor cores a kernel has", function()
     assert.same({4, 128, 256, 49152}, of "attend_tiles<bfloat16, fast<128, false> >")
     assert.same({8, 64, 128, 33536}, of "attend_tiles<float16, fast<64, true> >")
-    assert.same({4, 96, 96, 66048}, of "back_tiles<bfloat16, back<128, 1, false> >")
-    assert.same({4, 64, 64, 99328}, of "back_tiles<float16, back<256, 4, true> >")
+    assert.same({4, 96, 96, 66048}, of "back_tiles<bfloat16, back<128, 1, false, 4> >")
+    assert.same({4, 64, 64, 99328}, of "back_tiles<float16, back<256, 4, true, 4> >")
+    assert.same({8, 128, 128, 98816}, of "back_tiles<float16, back<128, 6, false, 8> >")
     assert.same({2, 128, 128, 70912}, of "sum_diagonals<float16, band<256> >")
     assert.same({4, 384, 384, 49152}, of "attend_tiles<float, fast_floats<64, false, 3> >")
     assert.same({4, 128, 128, 65920}, of "attend_tiles<float, fast_floats<128, true, 1> >")
     local floats = tiles.of "attend_tiles<float, fast_floats<256, false, 3> >"
     assert.equal(2 * 2 * 16 * 16 * 256, floats.operations)
     assert.is_nil(tiles.of "attend_rows<float>")
+  end)
+
+  it("says whose multiprocessors take a tile of gradients", function()
+    local function takers(name)
+      local list = {}
+      for _, kib in ipairs{100, 164, 228} do
+        if tiles.is_taken(tiles.of(name), kib) then list[#list + 1] = kib end
+      end
+      return list
+    end
+    assert.same({100, 164, 228}, takers "back_tiles<float16, back<64, 1, false, 4> >")
+    assert.same({164, 228}, takers "back_tiles<float16, back<64, 6, true, 4> >")
+    assert.same({100}, takers "back_tiles<float16, back<64, 6, true, 8> >")
+    assert.same({164, 228}, takers "back_tiles<float16, back<128, 6, false, 4> >")
+    assert.same({100}, takers "back_tiles<float16, back<128, 1, true, 8> >")
+    assert.same({100, 164, 228}, takers "back_tiles<float16, back<256, 2, false, 4> >")
+    assert.same({100, 164, 228}, takers "attend_tiles<bfloat16, fast<128, false> >")
   end)
 
   local PLAIN <const> = "attend_tiles<bfloat16, fast<128, false> >"
@@ -315,8 +333,8 @@ describe("arithmetic of tiles", function()
     local turn, kernels = {FIRST, SECOND}, {}
     for _, arch in ipairs{"80", "90a"} do
       for _, name in ipairs{PLAIN, PLAIN:gsub("bf", "f"),
-                            "back_tiles<bfloat16, back<128, 1, false> >",
-                            "back_tiles<bfloat16, back<128, 6, false> >",
+                            "back_tiles<bfloat16, back<128, 1, false, 4> >",
+                            "back_tiles<bfloat16, back<128, 6, false, 4> >",
                             "attend_tiles<float, fast_floats<128, false, 3> >",
                             "attend_tiles<float, fast_floats<64, true, 3> >",
                             "attend_tiles<float, fast_floats<64, false, 1> >"} do

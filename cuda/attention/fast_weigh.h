@@ -16,7 +16,7 @@ enum { MAKES_DQ = 1, MAKES_DK = 2, MAKES_DV = 4, MAKES_BANDS = 8 };
 
 
 /* Bytes of a tile's rows of one operand. */
-template <class G> HOST_TOO int side_bytes (int rows) { return rows * 2 * G::WIDTH; }
+template <class G> HOST_TOO constexpr int side_bytes (int rows) { return rows * 2 * G::WIDTH; }
 
 /* Begins to copy a tile's rows of k and v, or those of q and g, one behind the other. */
 template <class S, class G, bool KEYS, int ROWS>

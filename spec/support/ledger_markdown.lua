@@ -2,6 +2,7 @@
 -- it may be, and all kernels by families.
 
 local estimate = require "spec.support.estimate"
+local tiles = require "spec.support.tiles"
 
 local HEAD <const> = [[
 # Machine code of the kernels
@@ -146,6 +147,7 @@ local function use_of(kernel, gpu)
   if tile.rich or not kernel.turn then return nil end
   if tile.terms then return tile.terms == 3 and gpu.three and "floats" or nil end
   if not kernel.name:find("<bfloat16", 1, true) then return nil end
+  if not tiles.is_taken(tile, gpu.shared) then return nil end
   return tile.makes and "backward" or "forward"
 end
 
