@@ -39,9 +39,6 @@ return {
   ["attention/fast_float16"] = {
     OPTIONS_OF_256,
   },
-  ["attention/fast_groups"] = {
-    {"attend_groups", registers = 255, spill = 144},     -- of 256 numbers; 8 of 128
-  },
   ["attention/fast_groups_back"] = {
     {"back_with_groups", registers = 255, spill = 188},  -- dk and dv of 128 numbers; else none
   },

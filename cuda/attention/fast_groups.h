@@ -63,6 +63,12 @@ INLINE void wait_for_copies (void) {
 }
 
 
+/* Of wide heads products of queries have more addresses than registers are left. */
+template <class G> INLINE uint32_t queries_anew (uint32_t shared) {
+  return G::WIDTH == 64 ? shared : (uint32_t)ptx_anew(shared);
+}
+
+
 /* Begins s = q k^T, of this warpgroup's rows of q and all rows of k. */
 template <class S, class G>
 INLINE void begin_scores (shares<G> &s, uint32_t queries, uint32_t keys) {
@@ -119,7 +125,7 @@ INLINE void attend_tile (const attend &a, tile_line<0, 1> &line, tile &x, unsign
   float fade[2];
   wait_for_copies();
   ptx_group_begin();
-  begin_scores<S>(s, shared, group_keys<G>(shared, n ^ 1));
+  begin_scores<S>(s, queries_anew<G>(shared), group_keys<G>(shared, n ^ 1));
   if (!FIRST) begin_values<S, G>(p.y, w, group_values<G>(shared, n));
   copy_keys<S, G>(group_values<G>(shared, n ^ 1), a, a.v, now, a.Dv);
   const unsigned own = kind_in_group<G>(a, now, kind);
@@ -178,7 +184,7 @@ INLINE void attend_any (const attend &a, tile x, rows_so_far<G> &p, uint32_t sha
     ptx_commit();
     wait_for_copies();
     ptx_group_begin();
-    begin_scores<S>(s, shared, keys);
+    begin_scores<S>(s, queries_anew<G>(shared), keys);
     ptx_group_wait<0>();
     weigh_tile(p, s, a, x, kind, fade);
     fade_values(p, fade);
