@@ -170,8 +170,10 @@ describe("a turn of a loop with tensor cores", function()
 
   it("is the way with so many of them, cut at barriers", function()
     assert.same({
-      {steps = 7, mma = 0, special = 1, float = 1, whole = 1, shared = 512, copies = 1, narrow = 0},
-      {steps = 6, mma = 2, special = 0, float = 0, whole = 0, shared = 512, copies = 0, narrow = 0},
+      {steps = 7, mma = 0, groups = 0, special = 1, float = 1, whole = 1, shared = 512,
+       copies = 1, narrow = 0},
+      {steps = 6, mma = 2, groups = 0, special = 0, float = 0, whole = 0, shared = 512,
+       copies = 0, narrow = 0},
     }, turn(LOOP, 2))
     assert.equal(4, turn(LOOP, 4)[2].mma)
     assert.is_nil(turn(LOOP, 3))
@@ -194,9 +196,23 @@ describe("a turn of a loop with tensor cores", function()
       HMMA.16816.F32 R4, R8, R10, R4
       @P1 BRA <again>
       EXIT]], 1)
-    assert.same({steps = 6, mma = 1, special = 0, float = 0, whole = 0, shared = 512 + 256,
-                 copies = 2, narrow = 1}, found[1])
+    assert.same({steps = 6, mma = 1, groups = 0, special = 0, float = 0, whole = 0,
+                 shared = 512 + 256, copies = 2, narrow = 1}, found[1])
     assert.equal(1, #found)
+  end)
+
+  -- Of 64 by 128 results a warp has 16 products of 16 by 8; a fourth of 4096 bytes of the right
+  -- factor, and of 2048 of a left one in shared memory, are its share.
+  it("counts a warp's share of products of warpgroups", function()
+    local found = turn([[
+    again:
+      WARPGROUP.ARRIVE
+      HGMMA.64x128x16.F32.BF16 R24, gdesc[UR16], RZ, !UPT
+      HGMMA.64x128x16.F32.BF16 R24, R88, gdesc[UR20], R24
+      @P1 BRA <again>
+      EXIT]], 2)
+    assert.same({steps = 4, mma = 0, groups = 32, special = 0, float = 0, whole = 0,
+                 shared = 1536 + 1024, copies = 0, narrow = 0}, found[1])
   end)
 
   it("passes jumps by tables, and code that nothing reaches", function()
@@ -256,6 +272,9 @@ describe("arithmetic of tiles", function()
     assert.same({4, 96, 96, 66048}, of "back_tiles<bfloat16, back<128, 1, false, 4> >")
     assert.same({4, 64, 64, 99328}, of "back_tiles<float16, back<256, 4, true, 4> >")
     assert.same({8, 128, 128, 98816}, of "back_tiles<float16, back<128, 6, false, 8> >")
+    assert.same({8, 16, 296, 163840}, of "attend_groups<bfloat16, groups<128> >")
+    assert.same({8, 20, 312, 196608}, of "attend_groups<float16, groups<256> >")
+    assert.same({8, 24, 40, 133120}, of "back_with_groups<bfloat16, back_groups<128, 6> >")
     assert.same({2, 128, 128, 70912}, of "sum_diagonals<float16, band<256> >")
     assert.same({4, 384, 384, 49152}, of "attend_tiles<float, fast_floats<64, false, 3> >")
     assert.same({4, 128, 128, 65920}, of "attend_tiles<float, fast_floats<128, true, 1> >")
@@ -279,6 +298,12 @@ describe("arithmetic of tiles", function()
     assert.same({100}, takers "back_tiles<float16, back<128, 1, true, 8> >")
     assert.same({100, 164, 228}, takers "back_tiles<float16, back<256, 2, false, 4> >")
     assert.same({100, 164, 228}, takers "attend_tiles<bfloat16, fast<128, false> >")
+    local function by_groups(name) return tiles.is_taken(tiles.of(name), 228, true) end
+    assert.is_true(by_groups "attend_groups<bfloat16, groups<128> >")
+    assert.is_true(by_groups "back_tiles<float16, back<256, 2, false, 4> >")
+    assert.is_false(by_groups "back_tiles<float16, back<128, 1, false, 4> >")
+    assert.is_false(by_groups "attend_tiles<bfloat16, fast<128, false> >")
+    assert.same({}, takers "back_with_groups<bfloat16, back_groups<128, 6> >")
   end)
 
   local PLAIN <const> = "attend_tiles<bfloat16, fast<128, false> >"
@@ -289,10 +314,10 @@ describe("arithmetic of tiles", function()
             class = "", mma = mma, registers = 200, spill = 0, shared = 0, double = 0, read = true,
             turn = phases, tile = tiles.of(name)}
   end
-  local FIRST <const> = {steps = 300, mma = 64, special = 0, float = 0, whole = 100, shared = 20480,
-                         copies = 4, narrow = 0}
-  local SECOND <const> = {steps = 400, mma = 64, special = 32, float = 150, whole = 100,
-                          shared = 20480, copies = 4, narrow = 0}
+  local FIRST <const> = {steps = 300, mma = 64, groups = 0, special = 0, float = 0, whole = 100,
+                         shared = 20480, copies = 4, narrow = 0}
+  local SECOND <const> = {steps = 400, mma = 64, groups = 0, special = 32, float = 150,
+                          whole = 100, shared = 20480, copies = 4, narrow = 0}
 
   it("is held to machine code", function()
     local where = "fast, attend_tiles<bfloat16, fast<128, false> > on 80: "

@@ -26,15 +26,16 @@ local ESTIMATES <const> = [[
 
 Of bfloat16, and of float32 by three products of TF32 where GPUs take these, without a mask;
 [README.md](README.md) has what was measured. For a *turn* of all warps of a block, cycles that
-the units of a multiprocessor need, all four of their quarters at once: an instruction takes
-an *issue* slot; one of *tensor* cores %s; one of *special* functions 8, of whole numbers 2, of
-floats 1, on 8.0 2; *shared* memory moves 128 bytes in a cycle. *alone* is what a block takes that
-has the multiprocessor for itself: between two barriers as long as its busiest unit, or as one of
-its warps, at 2 cycles for an instruction beside those of tensor cores; and 100 cycles for the
+the units of a multiprocessor need, all four of their quarters at once: an instruction takes an
+*issue* slot; one of *tensor* cores %s; as much of a product of
+a warpgroup 4, beside the other work of its warps; one of *special* functions 8, of whole numbers
+2, of floats 1, on 8.0 2; *shared* memory moves 128 bytes in a cycle. *alone* is what a block takes
+that has the multiprocessor for itself: between two barriers as long as its busiest unit, or as one
+of its warps, at 2 cycles for an instruction beside those of tensor cores; and 100 cycles for the
 barrier. *blocks* are as many as registers, shared memory and threads leave room for; they fill
 each other's gaps. So a turn takes the busiest unit's cycles, or *alone* divided by *blocks*,
 whichever is more. Figures for `mma` (16, 8, 16) of halves with sums of floats, which (16, 8, 8) of
-TF32 takes, too, and the clocks are assumed (%s);
+TF32 takes, too, for `wgmma`, and the clocks are assumed (%s);
 those of a warp alone are guesses; device memory, the second level's cache, masks and the ends of
 rows are left out.
 
@@ -147,7 +148,7 @@ local function use_of(kernel, gpu)
   if tile.rich or not kernel.turn then return nil end
   if tile.terms then return tile.terms == 3 and gpu.three and "floats" or nil end
   if not kernel.name:find("<bfloat16", 1, true) then return nil end
-  if not tiles.is_taken(tile, gpu.shared) then return nil end
+  if not tiles.is_taken(tile, gpu.shared, gpu.group ~= nil) then return nil end
   return tile.makes and "backward" or "forward"
 end
 
@@ -178,8 +179,10 @@ local function estimates(by_arch, titles)
                          "forward in float32, at most", "three quarters"}}
   local cycles, clocks = {}, {}
   for _, gpu in ipairs(estimate.gpus) do
-    cycles[#cycles + 1] = ("%g on %s"):format(gpu.mma, version(gpu.arch))
-    clocks[#clocks + 1] = ("%s: %d at %g GHz"):format(gpu.name, gpu.count, gpu.clock)
+    if not gpu.group then
+      cycles[#cycles + 1] = ("%g on %s"):format(gpu.mma, version(gpu.arch))
+      clocks[#clocks + 1] = ("%s: %d at %g GHz"):format(gpu.name, gpu.count, gpu.clock)
+    end
     local found = plain(by_arch[gpu.arch] or {}, titles, gpu)
     for _, width in ipairs{64, 128, 256} do
       local of = found[width] or {forward = {}, backward = {}, floats = {}}

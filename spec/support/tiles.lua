@@ -1,6 +1,5 @@
--- The tiles of attention on tensor cores, as cuda/attention/fast.h, fast_floats.h and fast_back.h
--- have them, and what arithmetic says of them: `make ledger` holds machine code to it, `make bytes`
--- what is launched.
+-- The tiles of attention on tensor cores, as cuda/attention/fast*.h have them, and what arithmetic
+-- says of them: `make ledger` holds machine code to it, `make bytes` what is launched.
 
 local tiles = {}
 
@@ -55,6 +54,33 @@ local function backward(width, makes, rich, warps)
   return t
 end
 
+-- Of a product of a warpgroup 16 of the depth are an instruction.
+local DEPTH <const> = 16
+
+-- Scores of the first tile, of a turn's, of any numbers; values of a turn's tile and of the last;
+-- values of any numbers, and their marks, as in 'forward'.
+local function forward_groups(width)
+  local columns = width == 256 and 64 or 128
+  return {width = width, rich = false, groups = true, warps = 8, rows = 16, columns = columns,
+          products = 2, turn = (width + columns) // DEPTH,
+          mma = (3 * width + 2 * columns) // DEPTH
+                + 2 * 16 * columns * width // MULTIPLICATIONS,
+          order = 300 + width, shared = 128 * 2 * width + 4 * columns * 2 * width,
+          title = ("forward by warpgroups, heads of up to %d"):format(width)}
+end
+
+-- Scores and dp, and a product for each gradient; scores and dp of any numbers.
+local function backward_groups(width, makes)
+  local name, products = table.unpack(MADE[makes])
+  local columns <const> = 64
+  local scores, turn = 2 * width // DEPTH, (2 * width + (products - 2) * columns) // DEPTH
+  return {width = width, makes = makes, rich = false, groups = true, warps = 8, rows = 16,
+          columns = columns, products = products, turn = turn, mma = turn + scores,
+          order = 1500 + width + makes,
+          shared = 2 * 128 * 2 * width + 2 * (2 * columns * 2 * width + 1024),
+          title = ("%s by warpgroups, heads of up to %d"):format(name, width)}
+end
+
 -- Scores and dp; ds is summed along diagonals.
 local function diagonals(width)
   local warps = width == 256 and 2 or 4
@@ -73,6 +99,10 @@ local function tile_of(name)
   if width then return forward_floats(width + 0, rich == "true", terms + 0) end
   width, makes, rich, warps = name:match("^back_tiles<.*back<(%d+), (%d+), (%a+), (%d+)>")
   if width then return backward(width + 0, makes + 0, rich == "true", warps + 0) end
+  width = name:match("^attend_groups<.*groups<(%d+)>")
+  if width then return forward_groups(width + 0) end
+  width, makes = name:match("^back_with_groups<.*back_groups<(%d+), (%d+)>")
+  if width then return backward_groups(width + 0, makes + 0) end
   width = name:match("^sum_diagonals<.*band<(%d+)>")
   return width and diagonals(width + 0)
 end
@@ -81,13 +111,17 @@ end
 local LEAST <const> = 100
 
 ---Is a tile the one of its kind that a multiprocessor with so many KiB of shared memory is given?
----Gradients are made in two blocks of 4 warps; where these do not fit, in one of 8 if that does:
----see run_back in cuda/attention/fast_back.h.
+---Where it has products of warpgroups ('groups'), these but for options and the widest gradients.
+---Other gradients are made in two blocks of 4 warps; where these do not fit, in one of 8 if that
+---does: see run_back in cuda/attention/fast_back.h.
 ---@param t table
 ---@param kib integer
+---@param groups? boolean
 ---@return boolean
-function tiles.is_taken(t, kib)
-  if not t.makes or t.makes == 0 then return true end
+function tiles.is_taken(t, kib, groups)
+  local fits_groups = not (t.rich or t.terms or t.makes and t.width > 128)
+  if (groups and fits_groups or false) ~= (t.groups or false) then return false end
+  if t.groups or not t.makes or t.makes == 0 then return true end
   local function fits(warps, most)
     local bytes = backward_shared(t.width, t.columns, t.rich, warps)
     return 8 // warps * (bytes + 1024) <= most * 1024
@@ -107,9 +141,10 @@ function tiles.of(name)
   local t = tile_of(name)
   if not t then return nil end
   local product = t.rows * t.columns * t.width         -- multiplications
+  t.operations = 2 * product * t.products
+  if t.turn then return t end
   local each = t.terms and product // OF_TF32 * t.terms or product // MULTIPLICATIONS
   t.turn, t.mma = each * t.products, each * (t.products + t.rare)
-  t.operations = 2 * product * t.products
   return t
 end
 
