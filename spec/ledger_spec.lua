@@ -367,9 +367,14 @@ describe("arithmetic of tiles", function()
       end
     end
     kernels[9].registers, kernels[9].spill = 255, 8
-    local text = markdown(kernels, {"80", "90a"})
+    local text = markdown(kernels, {"80", "90a"}, "1234567")
     local function has(line) assert.matches(line .. "\n", text, 1, true) end
-    has "wrote these tables, for 8.0, 9.0a."
+    has "wrote these tables, for 8.0, 9.0a, of the kernels at 1234567."
+    assert.is_nil(text:find("files were compiled", 1, true))
+    kernels[#kernels + 1] = kernel(0, nil, "add", "90a")
+    kernels[#kernels].file = "rows/sum"
+    assert.matches("Of 8.0 1 of 2 files were compiled, in fast.\n",
+                   markdown(kernels, {"80", "90a"}, "1234567"), 1, true)
     has("### 8.0\n\n|  | n | registers | spill | warps | shared | mma | of a turn | steps | copies "
         .. "| moves |")
     has "| forward, heads of up to 128 | 2 | 200 | 0 | 4 | 48.0 | 256 | 128 | 700 | 8 | 40.0 |"

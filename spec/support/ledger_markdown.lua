@@ -7,8 +7,8 @@ local tiles = require "spec.support.tiles"
 local HEAD <const> = [[
 # Machine code of the kernels
 
-`make ledger-all TABLE=cuda/LEDGER.md` wrote these tables, for %s.
-
+`make ledger-all TABLE=cuda/LEDGER.md` wrote these tables, for %s, of the kernels at %s.
+%s
 ## Attention on tensor cores
 
 Each row has the worst of *n* kernels, of bfloat16 and float16, or of float32 by products of TF32.
@@ -260,15 +260,44 @@ local function family_table(kernels, archs)
 end
 
 
----The tables of kernels, for these architectures in this order.
+local function count(set)
+  local n = 0
+  for _ in pairs(set) do n = n + 1 end
+  return n
+end
+
+-- Which architectures lack files that others have, as lines.
+local function gaps(kernels, archs)
+  local of, all, lines = {}, {}, {}
+  for _, kernel in ipairs(kernels) do
+    of[kernel.arch] = of[kernel.arch] or {}
+    of[kernel.arch][kernel.file], all[kernel.file] = true, true
+  end
+  for _, arch in ipairs(archs) do
+    if count(of[arch]) < count(all) then
+      local rooms = {}
+      for file in pairs(of[arch]) do rooms[file:match("^[^/]+")] = true end
+      local names = {}
+      for room in pairs(rooms) do names[#names + 1] = room end
+      table.sort(names)
+      lines[#lines + 1] = ("Of %s %d of %d files were compiled, in %s.\n")
+                          :format(version(arch), count(of[arch]), count(all),
+                                  table.concat(names, ", "))
+    end
+  end
+  return table.concat(lines)
+end
+
+---The tables of kernels, for these architectures in this order, of a commit.
 ---@param kernels table[]
 ---@param archs string[]
+---@param commit string
 ---@return string
-return function(kernels, archs)
+return function(kernels, archs, commit)
   local by_arch, titles = with_tiles(kernels)
   local named = {}
   for k, arch in ipairs(archs) do named[k] = version(arch) end
-  local parts = {HEAD:format(table.concat(named, ", "))}
+  local parts = {HEAD:format(table.concat(named, ", "), commit, gaps(kernels, archs))}
   for _, arch in ipairs(archs) do
     if by_arch[arch] then
       parts[#parts + 1] = "\n### " .. version(arch) .. "\n" .. tile_table(by_arch[arch], titles)
