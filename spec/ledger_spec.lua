@@ -400,6 +400,12 @@ describe("the ledger", function()
                                "void rows<(op)0, mixed<double> >(work<(op)0>)")
     assert.same({"rows/softmax", "_Z", "rows<(op)0, mixed<double> >", "rows", "mixed"},
                 {kernel.file, kernel.mangled, kernel.name, kernel.family, kernel.class})
+    local function tile_on(arch)
+      return ledger.name({arch = arch}, "build/nvcc/cuda/attention/fast_groups.cu.o",
+                         "void attend_groups<float16, groups<64> >(attend)").tile
+    end
+    assert.is_nil(tile_on "89")
+    assert.equal(8, tile_on "90a".warps)
     assert.equal("double", ledger.name({}, "build/nvcc/cuda/vector/map_double.cu.o",
                                        "void row<value_add>(job)").class)
   end)
