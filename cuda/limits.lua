@@ -13,6 +13,9 @@
 -- once a turn.
 local OPTIONS_OF_256 <const> = {"attend_tiles", registers = 255, spill = 16}
 
+-- Loads ahead of the sums, more than for others.
+local PREPARED <const> = {["100"] = {registers = 136}, ["120"] = {registers = 128}}
+
 return {
   ["attention/attention"] = {
     {"attend_rows", "double", registers = 136},
@@ -25,12 +28,13 @@ return {
     {"add_bands", registers = 40},
     {"attend_back_diagonals", "double", registers = 128},
     {"attend_back_diagonals", registers = 136},
-    {"attend_back_keys", "double", registers = 160, on = {["120"] = {registers = 176}}},
+    {"attend_back_keys", "double", registers = 160,
+     on = {["100"] = {registers = 192}, ["120"] = {registers = 176}}},
     {"attend_back_keys", registers = 208, spill = 12, on = {["80"] = {spill = 40}}},
     {"attend_back_rows", "double", registers = 136},
     {"attend_back_rows", registers = 136},
-    {"prepare_rows", "double", registers = 80, on = {["120"] = {registers = 128}}},
-    {"prepare_rows", registers = 80, on = {["120"] = {registers = 128}}},
+    {"prepare_rows", "double", registers = 80, on = PREPARED},
+    {"prepare_rows", registers = 80, on = PREPARED},
   },
   ["attention/fast_bfloat16"] = {
     OPTIONS_OF_256,
