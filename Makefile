@@ -134,8 +134,12 @@ ARCHITECTURES= $(foreach a,$(ARCH),-gencode arch=compute_$a,code=sm_$a) \
   $(foreach a,$(PTX),-gencode arch=compute_$a,code=compute_$a)
 PLAIN_CXX= -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics \
   -Wall -Wextra -Werror=switch -Wno-missing-field-initializers
+# Warps of blocks of gradients, where all GPUs that code is for take the same: see fast_back.h.
+BACK_WARPS= $(if $(PTX),,$(if $(filter-out 90a 100,$(ARCH)),$(if \
+  $(filter-out 86 89 120,$(ARCH)),,8),4))
 CUDA_FLAGS= -std=c++17 -O3 $(ARCHITECTURES) $(call since,1208,--compress-mode=size) -Isrc -I. \
-  $(if $(filter 90a,$(ARCH)),-DHEED_WARPGROUPS) $(PLAIN_CXX:%=-Xcompiler=%) -Xptxas=-v
+  $(if $(filter 90a,$(ARCH)),-DHEED_WARPGROUPS) $(BACK_WARPS:%=-DHEED_BACK_WARPS=%) \
+  $(PLAIN_CXX:%=-Xcompiler=%) -Xptxas=-v
 EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \
   $(EMULATED_$(KIND))
 EMULATED_emulated-asan= -DHEED_EXACT=1 -fno-omit-frame-pointer -fno-sanitize-recover=all \

@@ -1,7 +1,7 @@
 -- The most that compiled kernels may take, and the least width of their accesses: `make ledger`
 -- holds them to it (spec/ledger.lua), for all architectures alike, but for what a row has 'on' one
--- of them. They were taken for 9.0a; of attention on tensor cores, few queries and float32 products
--- for 8.0, 8.6, 8.9, 10.0 and 12.0, too.
+-- of them. They were taken for 9.0a; of all attention, blocks and float32 products for 8.0, 8.6,
+-- 8.9, 10.0 and 12.0, too.
 --
 -- A row is for the kernels of a family, all or those of "mixed" or "double" types; the first row
 -- that fits holds. Where there is no row, or a row has no number: 255 registers, no spill (in
@@ -9,10 +9,12 @@
 -- a loop over memory ('double'). 'steps' are instructions for each 16 bytes of the loop with the
 -- widest accesses, 'width' is their bytes.
 
--- Heads of up to 256 numbers with options have more to keep than 255 registers; most for 8.6
--- and 8.9.
-local OPTIONS_OF_256 <const> = {"attend_tiles", registers = 255, spill = 16,
-                                on = {["86"] = {spill = 20}, ["89"] = {spill = 20}}}
+-- Heads of up to 256 numbers with options have more to keep than 255 registers: two words, read
+-- once a turn.
+local OPTIONS_OF_256 <const> = {"attend_tiles", registers = 255, spill = 16}
+
+-- Loads ahead of the sums, more than for others.
+local PREPARED <const> = {["100"] = {registers = 136}, ["120"] = {registers = 128}}
 
 return {
   ["attention/attention"] = {
@@ -23,15 +25,16 @@ return {
   },
   ["attention/attention_back"] = {
     {"add_bands", "double", registers = 40},
-    {"add_bands", registers = 32},
+    {"add_bands", registers = 40},
     {"attend_back_diagonals", "double", registers = 128},
     {"attend_back_diagonals", registers = 136},
-    {"attend_back_keys", "double", registers = 160},
-    {"attend_back_keys", registers = 208, spill = 12},
+    {"attend_back_keys", "double", registers = 160,
+     on = {["100"] = {registers = 192}, ["120"] = {registers = 176}}},
+    {"attend_back_keys", registers = 208, spill = 12, on = {["80"] = {spill = 40}}},
     {"attend_back_rows", "double", registers = 136},
     {"attend_back_rows", registers = 136},
-    {"prepare_rows", "double", registers = 80},
-    {"prepare_rows", registers = 80},
+    {"prepare_rows", "double", registers = 80, on = PREPARED},
+    {"prepare_rows", registers = 80, on = PREPARED},
   },
   ["attention/fast_bfloat16"] = {
     OPTIONS_OF_256,
@@ -39,19 +42,16 @@ return {
   ["attention/fast_float16"] = {
     OPTIONS_OF_256,
   },
-  ["attention/fast_groups"] = {
-    {"attend_groups", registers = 255, spill = 144},     -- of 256 numbers; 8 of 128
-  },
   ["attention/fast_groups_back"] = {
     {"back_with_groups", registers = 255, spill = 188},  -- dk and dv of 128 numbers; else none
   },
   ["attention/fast_back_bfloat16"] = {
-    {"add_bands", registers = 32},
-    {"back_tiles", registers = 255, spill = 8},          -- of 128 and 256 numbers, rich
+    {"add_bands", registers = 40},
+    {"back_tiles", registers = 255, on = {["120"] = {spill = 12}}},    -- of 128 and 256, rich
     {"sum_diagonals", registers = 232},
   },
   ["attention/fast_back_float16"] = {
-    {"add_bands", registers = 32},
+    {"add_bands", registers = 40},
     {"back_tiles", registers = 255, spill = 16},         -- of 256 numbers, rich
     {"sum_diagonals", registers = 232},
   },
@@ -62,7 +62,7 @@ return {
     {"join_parts", registers = 48},
   },
   ["attention/attention_mask"] = {
-    {"find_bad_length", registers = 32},
+    {"find_bad_length", registers = 40},
     {"find_ids", registers = 40},
   },
   ["blocks/blocks"] = {

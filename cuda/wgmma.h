@@ -48,32 +48,30 @@ INLINE uint64_t matrix_of (uint32_t at, uint32_t columns) {
 
 #ifdef __CUDACC__
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define WGMMA(...) asm volatile(__VA_ARGS__)
+#else
+#define WGMMA(...)
+#endif
+
 /* Before the first product after others have written accumulators or registers of factors. */
 PTX void ptx_group_begin (void) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
-#endif
+  WGMMA("wgmma.fence.sync.aligned;" : : : "memory");
 }
 
 /* The products since the last call become a group. */
 PTX void ptx_group_commit (void) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
-#endif
+  WGMMA("wgmma.commit_group.sync.aligned;" : : : "memory");
 }
 
 /* Waits until at most 'left' of the groups are at work: the latest ones. */
 template <int left> PTX void ptx_group_wait (void) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(left) : "memory");
-#endif
+  WGMMA("wgmma.wait_group.sync.aligned %0;" : : "n"(left) : "memory");
 }
 
 /* Products behind a barrier see shared memory as the thread has written it. */
 PTX void ptx_show_to_groups (void) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
-#endif
+  WGMMA("fence.proxy.async.shared::cta;" : : : "memory");
 }
 
 
@@ -92,12 +90,6 @@ PTX void ptx_show_to_groups (void) {
   FOUR(c, i + 5), FOUR(c, i + 6), FOUR(c, i + 7)
 #define HELD_64(c, i) HELD_32(c, i), HELD_32(c, i + 8)
 #define HELD_128(c, i) HELD_64(c, i), HELD_64(c, i + 16)
-
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-#define WGMMA(...) asm volatile(__VA_ARGS__)
-#else
-#define WGMMA(...)
-#endif
 
 /*
 ** For N columns, whose HELD registers are as many as n0 says, and n1 to n5 follow. 'more': c is

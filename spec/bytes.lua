@@ -1,7 +1,8 @@
 -- Bytes that kernels of attention move, counted on the emulated GPU: `make bytes`.
 --
 -- Prints a table, as Markdown, and fails where a kernel of tensor cores has a bank conflict, or
--- other threads or shared memory than spec/support/tiles.lua says.
+-- other threads or shared memory than spec/support/tiles.lua says, or is not the one that the GPU's
+-- shared memory asks for.
 
 package.path = "./?.lua;" .. package.path
 
@@ -10,10 +11,12 @@ local tiles = require "spec.support.tiles"
 
 local KEYS <const> = 512
 
--- Queries, heads, numbers of a head; 'back': the gradients of such attention.
+-- Queries, heads, numbers of a head; 'back': the gradients of such attention, by blocks of so many
+-- warps on a GPU with so many KiB of shared memory for a block.
 local CASES <const> = {
   {"forward", 512, 1, 64}, {"forward", 512, 1, 128},
-  {"backward", 512, 1, 64, back = true}, {"backward", 512, 1, 128, back = true},
+  {"backward", 512, 1, 64, back = 4}, {"backward", 512, 1, 128, back = 8},
+  {"backward, 163 KiB", 512, 1, 128, back = 4, kib = 163},
   {"one query", 1, 4, 64}, {"one query", 1, 4, 128},
 }
 
@@ -24,7 +27,7 @@ if arg[1] then
   local _, T, H, D = table.unpack(case)
   local function made(rows)
     return heed.zeros(1, H, rows, D, {dtype = "bfloat16", device = "cuda",
-                                      requires_grad = case.back})
+                                      requires_grad = case.back ~= nil})
   end
   local y = heed.attention(made(T), made(KEYS), made(KEYS))
   if case.back then y:backward(y:detach()) end
@@ -49,7 +52,8 @@ end
 local function counted(k)
   local path = os.tmpname()
   os.remove(path)
-  assert(os.execute(("HEED_EMULATED_COUNT=%s '%s' spec/bytes.lua %d"):format(path, arg[-1], k)))
+  assert(os.execute(("HEED_EMULATED_SHARED=%d HEED_EMULATED_COUNT=%s '%s' spec/bytes.lua %d")
+                    :format(CASES[k].kib or 99, path, arg[-1], k)))
   local list = {}
   for line in assert(files.read(path), "nothing was counted"):gmatch("[^\n]+") do
     local c = {line:match(LINE)}
@@ -80,9 +84,12 @@ local function check(good, ...)
   end
 end
 
-local function check_kernel(k)
+local function check_kernel(k, case)
   local tile = tiles.of(k.name)
   if not tile then return end
+  if case.back then
+    check(tile.warps == case.back, "%s: %s in blocks of %d warps", case[1], k.name, tile.warps)
+  end
   check(k.conflicts == 0, "%s: %d bank conflicts", k.name, k.conflicts)
   check(k.threads == 32 * tile.warps and k.shared == tile.shared,
         "%s: %d threads and %d bytes of shared memory; spec/support/tiles.lua has %d and %d",
@@ -100,7 +107,7 @@ for i, case in ipairs(CASES) do
   check(#list > 0, "%s: no kernel of attention was counted", case[1])
   for _, k in ipairs(list) do
     sum, sectors = sum + k.bytes, sectors + k.sectors
-    check_kernel(k)
+    check_kernel(k, case)
   end
   print_row(case[1], case[2], case[3], case[4], megabytes(sum), megabytes(32 * sectors),
             megabytes(least(case)), "")

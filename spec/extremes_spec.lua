@@ -117,6 +117,32 @@ describe("more than 2^31 elements", function()
 end)
 
 
+describe("attention with more than 2^32 scores", function()
+  -- A window: few of them are computed, and the last queries see the last keys alone.
+  local T <const>, LAST <const>, WINDOW <const> = 65600, 70, 30
+
+  it("is that of the last queries alone, and so are its gradients", function()
+    local function rows(n) return {1, 1, {T - n + 1, T}} end
+    local x, options = {}, {mask = heed.mask.window(WINDOW)}
+    for k = 1, 4 do x[k] = heed.randn(1, 1, T, 8):to("bfloat16") end
+    local function results(n)
+      local leaves = {}
+      for k = 1, 3 do leaves[k] = x[k][rows(n)]:reshape(1, 1, n, 8):detach():requires_grad_() end
+      local y = heed.attention(leaves[1], leaves[2], leaves[3], options)
+      y:backward(x[4][rows(n)]:reshape(1, 1, n, 8))
+      local got = {y:detach()}
+      for k = 1, 3 do got[k + 1] = leaves[k].grad end
+      return got
+    end
+    local all, few = results(T), results(LAST + WINDOW)
+    for k = 1, 4 do
+      local function last(list) return list[k][{1, 1, {-LAST, -1}}]:to("float32") end
+      assert.is_true((last(all) - last(few)):abs():max():item() < 0.06)
+    end
+  end)
+end)
+
+
 describe("logits beyond what exp can hold", function()
   it("have finite softmax, logsumexp and losses", function()
     same({0.5, 0, 0.5}, heed.tensor{1e4, 0, 1e4}:softmax(1))

@@ -35,7 +35,13 @@ for _, kernel in ipairs(kernels) do
 end
 table.sort(archs, function(a, b) return a:match("%d+") + 0 < b:match("%d+") + 0 end)
 
-if options.table then files.write(options.table, markdown(kernels, archs)) end
+-- The last commit of what is compiled.
+local function commit()
+  local pipe <close> = assert(io.popen("git log -1 --format=%h -- cuda src ':!*.md' ':!*.lua'"))
+  return pipe:read("l") or "an unknown commit"
+end
+
+if options.table then files.write(options.table, markdown(kernels, archs, commit())) end
 
 local limits = dofile(options.limits)
 local failed = 0

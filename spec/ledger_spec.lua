@@ -170,8 +170,10 @@ describe("a turn of a loop with tensor cores", function()
 
   it("is the way with so many of them, cut at barriers", function()
     assert.same({
-      {steps = 7, mma = 0, special = 1, float = 1, whole = 1, shared = 512, copies = 1, narrow = 0},
-      {steps = 6, mma = 2, special = 0, float = 0, whole = 0, shared = 512, copies = 0, narrow = 0},
+      {steps = 7, mma = 0, groups = 0, special = 1, float = 1, whole = 1, shared = 512,
+       copies = 1, narrow = 0},
+      {steps = 6, mma = 2, groups = 0, special = 0, float = 0, whole = 0, shared = 512,
+       copies = 0, narrow = 0},
     }, turn(LOOP, 2))
     assert.equal(4, turn(LOOP, 4)[2].mma)
     assert.is_nil(turn(LOOP, 3))
@@ -194,9 +196,23 @@ describe("a turn of a loop with tensor cores", function()
       HMMA.16816.F32 R4, R8, R10, R4
       @P1 BRA <again>
       EXIT]], 1)
-    assert.same({steps = 6, mma = 1, special = 0, float = 0, whole = 0, shared = 512 + 256,
-                 copies = 2, narrow = 1}, found[1])
+    assert.same({steps = 6, mma = 1, groups = 0, special = 0, float = 0, whole = 0,
+                 shared = 512 + 256, copies = 2, narrow = 1}, found[1])
     assert.equal(1, #found)
+  end)
+
+  -- Of 64 by 128 results a warp has 16 products of 16 by 8; a fourth of 4096 bytes of the right
+  -- factor, and of 2048 of a left one in shared memory, are its share.
+  it("counts a warp's share of products of warpgroups", function()
+    local found = turn([[
+    again:
+      WARPGROUP.ARRIVE
+      HGMMA.64x128x16.F32.BF16 R24, gdesc[UR16], RZ, !UPT
+      HGMMA.64x128x16.F32.BF16 R24, R88, gdesc[UR20], R24
+      @P1 BRA <again>
+      EXIT]], 2)
+    assert.same({steps = 4, mma = 0, groups = 32, special = 0, float = 0, whole = 0,
+                 shared = 1536 + 1024, copies = 0, narrow = 0}, found[1])
   end)
 
   it("passes jumps by tables, and code that nothing reaches", function()
@@ -253,14 +269,41 @@ describe("arithmetic of tiles", function()
   it("says how many instructions of tensor cores a kernel has", function()
     assert.same({4, 128, 256, 49152}, of "attend_tiles<bfloat16, fast<128, false> >")
     assert.same({8, 64, 128, 33536}, of "attend_tiles<float16, fast<64, true> >")
-    assert.same({4, 96, 96, 66048}, of "back_tiles<bfloat16, back<128, 1, false> >")
-    assert.same({4, 64, 64, 99328}, of "back_tiles<float16, back<256, 4, true> >")
+    assert.same({4, 96, 96, 66048}, of "back_tiles<bfloat16, back<128, 1, false, 4> >")
+    assert.same({4, 64, 64, 99328}, of "back_tiles<float16, back<256, 4, true, 4> >")
+    assert.same({8, 128, 128, 98816}, of "back_tiles<float16, back<128, 6, false, 8> >")
+    assert.same({8, 16, 296, 163840}, of "attend_groups<bfloat16, groups<128> >")
+    assert.same({8, 20, 312, 196608}, of "attend_groups<float16, groups<256> >")
+    assert.same({8, 24, 40, 133120}, of "back_with_groups<bfloat16, back_groups<128, 6> >")
     assert.same({2, 128, 128, 70912}, of "sum_diagonals<float16, band<256> >")
     assert.same({4, 384, 384, 49152}, of "attend_tiles<float, fast_floats<64, false, 3> >")
     assert.same({4, 128, 128, 65920}, of "attend_tiles<float, fast_floats<128, true, 1> >")
     local floats = tiles.of "attend_tiles<float, fast_floats<256, false, 3> >"
     assert.equal(2 * 2 * 16 * 16 * 256, floats.operations)
     assert.is_nil(tiles.of "attend_rows<float>")
+  end)
+
+  it("says whose multiprocessors take a tile of gradients", function()
+    local function takers(name)
+      local list = {}
+      for _, kib in ipairs{100, 164, 228} do
+        if tiles.is_taken(tiles.of(name), kib) then list[#list + 1] = kib end
+      end
+      return list
+    end
+    assert.same({100, 164, 228}, takers "back_tiles<float16, back<64, 1, false, 4> >")
+    assert.same({164, 228}, takers "back_tiles<float16, back<64, 6, true, 4> >")
+    assert.same({100}, takers "back_tiles<float16, back<64, 6, true, 8> >")
+    assert.same({164, 228}, takers "back_tiles<float16, back<128, 6, false, 4> >")
+    assert.same({100}, takers "back_tiles<float16, back<128, 1, true, 8> >")
+    assert.same({100, 164, 228}, takers "back_tiles<float16, back<256, 2, false, 4> >")
+    assert.same({100, 164, 228}, takers "attend_tiles<bfloat16, fast<128, false> >")
+    local function by_groups(name) return tiles.is_taken(tiles.of(name), 228, true) end
+    assert.is_true(by_groups "attend_groups<bfloat16, groups<128> >")
+    assert.is_true(by_groups "back_tiles<float16, back<256, 2, false, 4> >")
+    assert.is_false(by_groups "back_tiles<float16, back<128, 1, false, 4> >")
+    assert.is_false(by_groups "attend_tiles<bfloat16, fast<128, false> >")
+    assert.same({}, takers "back_with_groups<bfloat16, back_groups<128, 6> >")
   end)
 
   local PLAIN <const> = "attend_tiles<bfloat16, fast<128, false> >"
@@ -271,10 +314,10 @@ describe("arithmetic of tiles", function()
             class = "", mma = mma, registers = 200, spill = 0, shared = 0, double = 0, read = true,
             turn = phases, tile = tiles.of(name)}
   end
-  local FIRST <const> = {steps = 300, mma = 64, special = 0, float = 0, whole = 100, shared = 20480,
-                         copies = 4, narrow = 0}
-  local SECOND <const> = {steps = 400, mma = 64, special = 32, float = 150, whole = 100,
-                          shared = 20480, copies = 4, narrow = 0}
+  local FIRST <const> = {steps = 300, mma = 64, groups = 0, special = 0, float = 0, whole = 100,
+                         shared = 20480, copies = 4, narrow = 0}
+  local SECOND <const> = {steps = 400, mma = 64, groups = 0, special = 32, float = 150,
+                          whole = 100, shared = 20480, copies = 4, narrow = 0}
 
   it("is held to machine code", function()
     local where = "fast, attend_tiles<bfloat16, fast<128, false> > on 80: "
@@ -315,8 +358,8 @@ describe("arithmetic of tiles", function()
     local turn, kernels = {FIRST, SECOND}, {}
     for _, arch in ipairs{"80", "90a"} do
       for _, name in ipairs{PLAIN, PLAIN:gsub("bf", "f"),
-                            "back_tiles<bfloat16, back<128, 1, false> >",
-                            "back_tiles<bfloat16, back<128, 6, false> >",
+                            "back_tiles<bfloat16, back<128, 1, false, 4> >",
+                            "back_tiles<bfloat16, back<128, 6, false, 4> >",
                             "attend_tiles<float, fast_floats<128, false, 3> >",
                             "attend_tiles<float, fast_floats<64, true, 3> >",
                             "attend_tiles<float, fast_floats<64, false, 1> >"} do
@@ -324,9 +367,14 @@ describe("arithmetic of tiles", function()
       end
     end
     kernels[9].registers, kernels[9].spill = 255, 8
-    local text = markdown(kernels, {"80", "90a"})
+    local text = markdown(kernels, {"80", "90a"}, "1234567")
     local function has(line) assert.matches(line .. "\n", text, 1, true) end
-    has "wrote these tables, for 8.0, 9.0a."
+    has "wrote these tables, for 8.0, 9.0a, of the kernels at 1234567."
+    assert.is_nil(text:find("files were compiled", 1, true))
+    kernels[#kernels + 1] = kernel(0, nil, "add", "90a")
+    kernels[#kernels].file = "rows/sum"
+    assert.matches("Of 8.0 1 of 2 files were compiled, in fast.\n",
+                   markdown(kernels, {"80", "90a"}, "1234567"), 1, true)
     has("### 8.0\n\n|  | n | registers | spill | warps | shared | mma | of a turn | steps | copies "
         .. "| moves |")
     has "| forward, heads of up to 128 | 2 | 200 | 0 | 4 | 48.0 | 256 | 128 | 700 | 8 | 40.0 |"
@@ -352,6 +400,12 @@ describe("the ledger", function()
                                "void rows<(op)0, mixed<double> >(work<(op)0>)")
     assert.same({"rows/softmax", "_Z", "rows<(op)0, mixed<double> >", "rows", "mixed"},
                 {kernel.file, kernel.mangled, kernel.name, kernel.family, kernel.class})
+    local function tile_on(arch)
+      return ledger.name({arch = arch}, "build/nvcc/cuda/attention/fast_groups.cu.o",
+                         "void attend_groups<float16, groups<64> >(attend)").tile
+    end
+    assert.is_nil(tile_on "89")
+    assert.equal(8, tile_on "90a".warps)
     assert.equal("double", ledger.name({}, "build/nvcc/cuda/vector/map_double.cu.o",
                                        "void row<value_add>(job)").class)
   end)

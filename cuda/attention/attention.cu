@@ -161,7 +161,7 @@ template <class S> static const char *weigh_with (cuda *self, attend a) {
 static const char *attend_exact (cuda *self, const attend &a) {
   FOR_FLOAT(a.q.type, return a.Dv > SIDE(COMPUTED(S)) ? attend_with<S, 2>(self, a)
                                                       : attend_with<S, 1>(self, a))
-  return attention_types(self);
+  return attention_refuse(self, a);
 }
 
 
@@ -169,7 +169,7 @@ static const char *attend_exact (cuda *self, const attend &a) {
 static const char *weigh (cuda *self, const attend &a) {
   if (a.weights.data == NULL) return NULL;
   FOR_FLOAT(a.q.type, return weigh_with<S>(self, a))
-  return attention_types(self);
+  return attention_refuse(self, a);
 }
 
 
@@ -195,7 +195,7 @@ const char *cuda_attention (cuda *self, const work *w) {
               attention_fits(&w->out[ATTENTION_WEIGHTS], a.q.type, false);
   for (int i = ATTENTION_Q; i <= ATTENTION_V; i++)
     fits &= attention_fits(&w->in[i], a.q.type, false);
-  if (!fits) return attention_types(self);
+  if (!fits) return attention_refuse(self, a);
   why = attention_take(self, ways, a);
   return why != NULL ? why : weigh(self, a);
 }

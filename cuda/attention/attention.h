@@ -281,13 +281,20 @@ static inline bool attention_fits (const view *v, heed_type type, bool computed)
   return view_is_none(v) || v->type == type;
 }
 
-/* Heads, queries and keys must be counted in an int, and those of 32 tiles behind the last. */
+/*
+** Queries and keys must be counted in an int, and those of 32 tiles behind the last; so must the
+** blocks of all heads, which have tiles of SIDE(double) queries or keys at least, or diagonals of
+** such tiles.
+*/
 static inline bool attention_counts_fit (const attend &a) {
-  return a.B < INT32_MAX && a.H < INT32_MAX && max(a.T, a.S) < INT32_MAX - 33 * SIDE(float);
+  const double tiles = (double)tiles_of<double>(a.T) + (double)tiles_of<double>(a.S);
+  return max(a.T, a.S) < INT32_MAX - 33 * SIDE(float) &&
+         (double)a.B * (double)a.H * tiles < INT32_MAX;
 }
 
-static inline const char *attention_types (cuda *self) {
-  return cuda_refuse(self, "operands of one floating type expected");
+static inline const char *attention_refuse (cuda *self, const attend &a) {
+  return cuda_refuse(self, attention_counts_fit(a) ? "operands of one floating type expected"
+                           : "fewer heads, queries and keys expected: 2^31 blocks are too many");
 }
 
 /* }================================================================== */

@@ -337,7 +337,7 @@ template <class S, int WIDE> static const char *back_with (cuda *self, attend a)
 static const char *back_exact (cuda *self, const attend &a) {
   FOR_FLOAT(a.q.type, return max(a.D, a.Dv) > SIDE(COMPUTED(S)) ? back_with<S, 2>(self, a)
                                                                 : back_with<S, 1>(self, a))
-  return attention_types(self);
+  return attention_refuse(self, a);
 }
 
 
@@ -384,5 +384,5 @@ const char *cuda_attention_back (cuda *self, const work *w) {
   for (int i = ATTENTION_GRADIENT; i <= ATTENTION_OUTPUT; i++)
     fits &= attention_fits(&w->in[i], a.q.type, false);
   for (int i = 0; i < ATTENTION_DRELATIVE; i++) fits &= attention_fits(&w->out[i], a.q.type, false);
-  return fits ? prepare_and_take(self, a) : attention_types(self);
+  return fits ? prepare_and_take(self, a) : attention_refuse(self, a);
 }

@@ -21,12 +21,13 @@
 
 /*
 ** The tiles for heads of up to WIDTH numbers, of the widest of which gradients of both keys and
-** values are too many for one kernel.
+** values are too many for one kernel. A multiprocessor has registers for 8 warps: of two blocks,
+** or of one.
 */
-template <int WIDTH_, int MAKES_, bool RICH_> struct back {
-  static constexpr int WIDTH = WIDTH_, MAKES = MAKES_;
+template <int WIDTH_, int MAKES_, bool RICH_, int WARPS_> struct back {
+  static constexpr int WIDTH = WIDTH_, MAKES = MAKES_, WARPS = WARPS_;
   static constexpr bool RICH = RICH_, OF_KEYS = MAKES != MAKES_DQ;
-  static constexpr int PIECES = 1, WARPS = 4, ROWS = 16 * WARPS, THREADS = 32 * WARPS;
+  static constexpr int PIECES = 1, ROWS = 16 * WARPS, THREADS = 32 * WARPS, BLOCKS = 8 / WARPS;
   static constexpr int STEP = WIDTH == 256 ? 16 : WIDTH == 128 ? 32 : 64;      /* columns */
   static constexpr int ROW = 2 * WIDTH;                    /* bytes */
   static constexpr int NUMBERS = 2 * STEP * (int)sizeof(float);
@@ -34,8 +35,9 @@ template <int WIDTH_, int MAKES_, bool RICH_> struct back {
   static constexpr int COPY = 2 * STEP * ROW + (NUMBERS + DISTANCES + 127) / 128 * 128;
 };
 
-template <int WIDTH, int MAKES, bool RICH> struct tiling<back<WIDTH, MAKES, RICH>> {
-  typedef back<WIDTH, MAKES, RICH> G;
+template <int WIDTH, int MAKES, bool RICH, int WARPS>
+struct tiling<back<WIDTH, MAKES, RICH, WARPS>> {
+  typedef back<WIDTH, MAKES, RICH, WARPS> G;
   static constexpr int rows = G::OF_KEYS ? G::STEP : G::ROWS;
   static constexpr int keys = G::OF_KEYS ? G::ROWS : G::STEP;
 };
@@ -52,7 +54,7 @@ template <int WIDTH, int MAKES, bool RICH> struct tiling<back<WIDTH, MAKES, RICH
 template <class G> INLINE int columns_at (int copy) {
   return 2 * side_bytes<G>(G::ROWS) + copy * G::COPY;
 }
-template <class G> HOST_TOO int back_bytes (void) {
+template <class G> HOST_TOO constexpr int back_bytes (void) {
   return 2 * side_bytes<G>(G::ROWS) + 2 * G::COPY;
 }
 
@@ -251,7 +253,7 @@ template <class S, class G> INLINE void store_sums (const attend &a, const tile 
 
 
 template <class S, class G>
-KERNEL __launch_bounds__(G::THREADS, 2) back_tiles (__grid_constant__ const attend a) {
+KERNEL __launch_bounds__(G::THREADS, G::BLOCKS) back_tiles (__grid_constant__ const attend a) {
   SHARED(unsigned char, memory);
   sums<G> sum;
   copy_side<S, G, G::OF_KEYS, G::ROWS>(ptx_shared(memory), a, first_tile<G>(a));
@@ -282,8 +284,37 @@ static const char *for_rows (cuda *self, attend a, void (*kernel)(const attend))
 }
 
 
-template <class S, class G> static const char *run_back (cuda *self, const attend &a) {
-  return for_rows<G>(self, a, back_tiles<S, G>);
+/*
+** KiB of shared memory: a multiprocessor of 8.6, 8.9 or 12.0 has LEAST, others more; one is kept
+** for each block, and one is more than a block may have.
+*/
+#define LEAST 100
+
+template <class G> HOST_TOO constexpr bool blocks_fit (int kib) {
+  return G::BLOCKS * (back_bytes<G>() + 1024) <= kib * 1024;
+}
+
+/* 4 or 8: the Makefile knows that all GPUs which the code is for take blocks of so many warps. */
+#ifndef HEED_BACK_WARPS
+#define HEED_BACK_WARPS 0
+#endif
+
+/*
+** In blocks of 4 warps, of which a multiprocessor has two; where these do not fit, in one of 8 if
+** that does: a warp alone in its quarter would wait for itself. A row's sums are the same.
+*/
+template <class S, int WIDTH, int MAKES, bool RICH>
+static const char *run_back (cuda *self, const attend &a) {
+  typedef back<WIDTH, MAKES, RICH, 4> narrow;
+  typedef back<WIDTH, MAKES, RICH, 8> wide;
+  constexpr bool ASKS = !blocks_fit<narrow>(LEAST) && blocks_fit<wide>(LEAST);
+  if constexpr (ASKS && HEED_BACK_WARPS == 8) return for_rows<wide>(self, a, back_tiles<S, wide>);
+  else {
+    if constexpr (ASKS && HEED_BACK_WARPS != 4)
+      if (!blocks_fit<narrow>(self->gpu.block_shared / 1024 + 1))
+        return for_rows<wide>(self, a, back_tiles<S, wide>);
+    return for_rows<narrow>(self, a, back_tiles<S, narrow>);
+  }
 }
 
 
@@ -292,13 +323,13 @@ static const char *back_with (cuda *self, const attend &a) {
   const char *why = NULL;
   if constexpr (RICH)
     if (a.drelative.data != NULL) why = back_relative<S, WIDTH>(self, a);
-  if (why == NULL) why = run_back<S, back<WIDTH, MAKES_DQ, RICH>>(self, a);
+  if (why == NULL) why = run_back<S, WIDTH, MAKES_DQ, RICH>(self, a);
   if (why != NULL) return why;
   if constexpr (WIDTH <= 128)
-    return run_back<S, back<WIDTH, MAKES_DK | MAKES_DV, RICH>>(self, a);
+    return run_back<S, WIDTH, MAKES_DK | MAKES_DV, RICH>(self, a);
   else {
-    why = run_back<S, back<WIDTH, MAKES_DK, RICH>>(self, a);
-    return why != NULL ? why : run_back<S, back<WIDTH, MAKES_DV, RICH>>(self, a);
+    why = run_back<S, WIDTH, MAKES_DK, RICH>(self, a);
+    return why != NULL ? why : run_back<S, WIDTH, MAKES_DV, RICH>(self, a);
   }
 }
 

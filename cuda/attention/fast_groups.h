@@ -63,6 +63,12 @@ INLINE void wait_for_copies (void) {
 }
 
 
+/* Of wide heads products of queries have more addresses than registers are left. */
+template <class G> INLINE uint32_t queries_anew (uint32_t shared) {
+  return G::WIDTH == 64 ? shared : (uint32_t)ptx_anew(shared);
+}
+
+
 /* Begins s = q k^T, of this warpgroup's rows of q and all rows of k. */
 template <class S, class G>
 INLINE void begin_scores (shares<G> &s, uint32_t queries, uint32_t keys) {
@@ -107,6 +113,35 @@ template <class G> INLINE unsigned kind_in_group (const attend &a, const tile &x
 }
 
 
+/*
+** Scores of tile x, which is of this kind, become weights w, and x moves on. Beside them the values
+** of the tile before, number n, are added with its weights, but for the FIRST.
+*/
+template <bool FIRST, class S, class G>
+INLINE void attend_tile (const attend &a, tile_line<0, 1> &line, tile &x, unsigned &kind,
+                         rows_so_far<G> &p, packed<G> &w, uint32_t shared, int n) {
+  const tile now = x;
+  shares<G> s;
+  float fade[2];
+  wait_for_copies();
+  ptx_group_begin();
+  begin_scores<S>(s, queries_anew<G>(shared), group_keys<G>(shared, n ^ 1));
+  if (!FIRST) begin_values<S, G>(p.y, w, group_values<G>(shared, n));
+  copy_keys<S, G>(group_values<G>(shared, n ^ 1), a, a.v, now, a.Dv);
+  const unsigned own = kind_in_group<G>(a, now, kind);
+  kind = next_of_line<G>(line, a.mask, x);
+  if (kind != TILE_NONE) copy_keys<S, G>(group_keys<G>(shared, n), a, a.k, x, a.D);
+  ptx_commit();
+  ptx_group_wait<FIRST ? 0 : 1>();
+  weigh_tile(p, s, a, now, own, fade);
+  if (!FIRST) {
+    ptx_group_wait<0>();
+    fade_values(p, fade);
+  }
+  pack_tile<S>(w, s);
+}
+
+
 /* All keys, of finite values. */
 template <class S, class G>
 INLINE void attend_finite (const attend &a, tile x, rows_so_far<G> &p, uint32_t shared) {
@@ -118,41 +153,10 @@ INLINE void attend_finite (const attend &a, tile x, rows_so_far<G> &p, uint32_t 
   if (kind == TILE_NONE) return;
   copy_keys<S, G>(group_keys<G>(shared, 0), a, a.k, x, a.D);
   ptx_commit();
-  {
-    const tile now = x;
-    shares<G> s;
-    float fade[2];
-    wait_for_copies();
-    ptx_group_begin();
-    begin_scores<S>(s, shared, group_keys<G>(shared, 0));
-    copy_keys<S, G>(group_values<G>(shared, 0), a, a.v, now, a.Dv);
-    const unsigned own = kind_in_group<G>(a, now, kind);
-    kind = next_of_line<G>(line, a.mask, x);
-    if (kind != TILE_NONE) copy_keys<S, G>(group_keys<G>(shared, 1), a, a.k, x, a.D);
-    ptx_commit();
-    ptx_group_wait<0>();
-    weigh_tile(p, s, a, now, own, fade);
-    pack_tile<S>(w, s);
-  }
+  attend_tile<true, S>(a, line, x, kind, p, w, shared, 1);
 #pragma unroll 1
   while (kind != TILE_NONE) {
-    const tile now = x;
-    shares<G> s;
-    float fade[2];
-    wait_for_copies();
-    ptx_group_begin();
-    begin_scores<S>(s, shared, group_keys<G>(shared, n ^ 1));
-    begin_values<S, G>(p.y, w, group_values<G>(shared, n));
-    copy_keys<S, G>(group_values<G>(shared, n ^ 1), a, a.v, now, a.Dv);
-    const unsigned own = kind_in_group<G>(a, now, kind);
-    kind = next_of_line<G>(line, a.mask, x);
-    if (kind != TILE_NONE) copy_keys<S, G>(group_keys<G>(shared, n), a, a.k, x, a.D);
-    ptx_commit();
-    ptx_group_wait<1>();
-    weigh_tile(p, s, a, now, own, fade);
-    ptx_group_wait<0>();
-    fade_values(p, fade);
-    pack_tile<S>(w, s);
+    attend_tile<false, S>(a, line, x, kind, p, w, shared, n);
     n ^= 1;
   }
   wait_for_copies();
@@ -180,7 +184,7 @@ INLINE void attend_any (const attend &a, tile x, rows_so_far<G> &p, uint32_t sha
     ptx_commit();
     wait_for_copies();
     ptx_group_begin();
-    begin_scores<S>(s, shared, keys);
+    begin_scores<S>(s, queries_anew<G>(shared), keys);
     ptx_group_wait<0>();
     weigh_tile(p, s, a, x, kind, fade);
     fade_values(p, fade);

@@ -130,19 +130,36 @@ INLINE uint32_t word_of_pairs (const attend_mask &m, int b, int h, int i, int j)
 
 
 /*
+** Of 16 queries and 64 keys, from this lane's 'query' and from 'key' on, four lanes that share two
+** queries have a word each: of the upper or the lower query (by bit 0), and of the first or the
+** last 32 keys (by bit 1). Keys that are not there have no pairs. 'kind' is that of the warp.
+*/
+template <class G>
+INLINE uint32_t own_word (const attend_mask &m, const tile &x, unsigned kind, int query, int key) {
+  const int l = lane_of(), own = key + (G::STEP >= 64 ? (l >> 1 & 1) * 32 : 0);
+  uint32_t word = word_between(0, (int64_t)m.S - 1 - own);
+  if (kind == TILE_SOME) word &= word_of_pairs(m, x.b, x.h, query + (l & 1) * 8, own);
+  return word;
+}
+
+/* Bits 8 j + e: keys 8 j + e of this lane's share, of the lower query (h is 1), the last 32 (t). */
+INLINE uint32_t shared_word (uint32_t own, int h, int t) {
+  const int l = lane_of();
+  return __shfl_sync(FULL, own, (l & ~3) | h | t << 1) >> (l & 3) * 2;
+}
+
+
+/*
 ** Scores of pairs that may not attend become -inf, those of keys that are not there too. 'kind' is
 ** that of this warp's queries.
 */
 template <class G>
 INLINE void mask_scores (shares<G> &s, const attend_mask &m, const tile &x, unsigned kind) {
-  const int l = lane_of();
   if (kind == TILE_ALL && x.j + G::STEP <= m.S) return;
   EACH(i, G::PIECES) EACH(c, (G::STEP + 63) / 64) {
-    const int own = x.j + 64 * c + (G::STEP >= 64 ? (l >> 1 & 1) * 32 : 0);
-    uint32_t word = word_between(0, (int64_t)m.S - 1 - own);
-    if (kind == TILE_SOME) word &= word_of_pairs(m, x.b, x.h, own_row<G>(x, i) + (l & 1) * 8, own);
+    const uint32_t word = own_word<G>(m, x, kind, own_row<G>(x, i), x.j + 64 * c);
     EACH(h, 2) EACH(t, (min(G::STEP, 64) + 31) / 32) {
-      const uint32_t bits = __shfl_sync(FULL, word, (l & ~3) | h | t << 1) >> (l & 3) * 2;
+      const uint32_t bits = shared_word(word, h, t);
       EACH(j, min(G::STEP / 8, 4)) EACH(e, 2)
         if (!(bits >> (8 * j + e) & 1)) s.at[i][8 * c + 4 * t + j][2 * h + e] = -INFINITY;
     }

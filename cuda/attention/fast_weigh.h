@@ -16,7 +16,7 @@ enum { MAKES_DQ = 1, MAKES_DK = 2, MAKES_DV = 4, MAKES_BANDS = 8 };
 
 
 /* Bytes of a tile's rows of one operand. */
-template <class G> HOST_TOO int side_bytes (int rows) { return rows * 2 * G::WIDTH; }
+template <class G> HOST_TOO constexpr int side_bytes (int rows) { return rows * 2 * G::WIDTH; }
 
 /* Begins to copy a tile's rows of k and v, or those of q and g, one behind the other. */
 template <class S, class G, bool KEYS, int ROWS>
@@ -47,13 +47,10 @@ INLINE uint32_t pairs_together (uint32_t bits) {
 /* Rows are queries: as in mask_scores. */
 template <class G>
 INLINE uint32_t pairs_of_queries (const attend_mask &m, const tile &x, unsigned kind) {
-  const int l = lane_of(), own = x.j + (G::STEP == 64 ? (l >> 1 & 1) * 32 : 0);
-  uint32_t word = word_between(0, (int64_t)m.S - 1 - own), may = 0;
-  if (kind == TILE_SOME) word &= word_of_pairs(m, x.b, x.h, own_row<G>(x, 0) + (l & 1) * 8, own);
-  EACH(h, 2) EACH(t, (G::STEP + 31) / 32) {
-    const uint32_t bits = __shfl_sync(FULL, word, (l & ~3) | h | t << 1) >> (l & 3) * 2;
-    may |= pairs_together(bits) << (16 * t + 2 * h);
-  }
+  const uint32_t word = own_word<G>(m, x, kind, own_row<G>(x, 0), x.j);
+  uint32_t may = 0;
+  EACH(h, 2) EACH(t, (G::STEP + 31) / 32)
+    may |= pairs_together(shared_word(word, h, t)) << (16 * t + 2 * h);
   return may;
 }
 

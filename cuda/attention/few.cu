@@ -382,7 +382,7 @@ template <class S> static const char *attend_few (cuda *self, attend a) {
 
 const char *attention_few (cuda *self, const attend &a) {
   FOR_FLOAT(a.q.type, return attend_few<S>(self, a))
-  return attention_types(self);
+  return attention_refuse(self, a);
 }
 
 /* }================================================================== */

@@ -8,7 +8,7 @@
 
 #include "cuda/rows/sums.h"
 
-#define MOST_THREADS 512
+#define BLOCK_THREADS 512
 
 
 typedef struct loss_work {
@@ -70,7 +70,7 @@ INLINE double spread_of (const loss_work &w, const thread_group &t, const line<S
 ** x is subtracted from the maximum first, so that small losses keep their digits.
 */
 template <class S>
-KERNEL __launch_bounds__(MOST_THREADS, 1) loss_rows (const __grid_constant__ loss_work w) {
+KERNEL __launch_bounds__(BLOCK_THREADS, 1) loss_rows (const __grid_constant__ loss_work w) {
   typedef COMPUTED(S) T;
   __shared__ shared_buffer<exponentials<T>> buffer;
   const thread_group t = thread_group_of(w.all);
@@ -110,7 +110,7 @@ INLINE coefficients<T> coefficients_of (const loss_work &w, const thread_group &
 
 /* dx = g ((1 - s) w[label] (p - [label]) + s / n (p sum w - w)), p = e^(x - lse). */
 template <class S>
-KERNEL __launch_bounds__(MOST_THREADS, 1) loss_back_rows (const __grid_constant__ loss_work w) {
+KERNEL __launch_bounds__(BLOCK_THREADS, 1) loss_back_rows (const __grid_constant__ loss_work w) {
   typedef COMPUTED(S) T;
   const thread_group t = thread_group_of(w.all);
   const line<S> x = line_of<S>(w.x, t), dx = line_of<S>(w.dx, t);

@@ -9,7 +9,7 @@
 
 #include "cuda/rows/rows.h"
 
-#define MOST_THREADS 512
+#define BLOCK_THREADS 512
 #define GROUP_ROWS 4               /* at least, for a thread group, backward */
 #define BACK_BLOCKS 264            /* at most: two for each multiprocessor of an H100 */
 #define WARP_COLUMNS 1024          /* at most, for a warp to take a row, backward */
@@ -74,7 +74,7 @@ INLINE moments<COMPUTED(S)> moments_of (const norm_work &w, const thread_group &
 
 
 template <class S>
-KERNEL __launch_bounds__(MOST_THREADS, 2) norm_rows (const __grid_constant__ norm_work w) {
+KERNEL __launch_bounds__(BLOCK_THREADS, 2) norm_rows (const __grid_constant__ norm_work w) {
   typedef COMPUTED(S) T;
   const thread_group t = thread_group_of(w.all);
   const line<S> x = line_of<S>(w.x, t), y = line_of<S>(w.y, t);
@@ -213,7 +213,7 @@ template <class T> INLINE void join_groups (const norm_work &w, const T *held, T
 
 
 template <class S>
-KERNEL __launch_bounds__(MOST_THREADS, 1) norm_back_rows (const __grid_constant__ norm_work w) {
+KERNEL __launch_bounds__(BLOCK_THREADS, 1) norm_back_rows (const __grid_constant__ norm_work w) {
   typedef COMPUTED(S) T;
   SHARED(shared_buffer<pair>, buffer);
   T *held = (T *)(buffer + 1);
@@ -230,7 +230,7 @@ KERNEL __launch_bounds__(MOST_THREADS, 1) norm_back_rows (const __grid_constant_
 
 /* Column 'row' of the sums, over all blocks. */
 template <class T>
-KERNEL __launch_bounds__(MOST_THREADS, 2) norm_back_parts (const __grid_constant__ norm_work w,
+KERNEL __launch_bounds__(BLOCK_THREADS, 2) norm_back_parts (const __grid_constant__ norm_work w,
                                                            thread_groups all, int parts) {
   __shared__ shared_buffer<double> buffer;
   const thread_group t = thread_group_of(all);

@@ -15,7 +15,7 @@
 
 #include "cuda/rows/rows.h"
 
-#define MOST_THREADS 512
+#define BLOCK_THREADS 512
 #define ENOUGH_THREADS ((int64_t)1 << 18)        /* that keep a GPU busy */
 #define MOST_PARTS 1024
 
@@ -78,7 +78,7 @@ template <class S> struct deep_row {
 
 
 template <template <class> class F, class S>
-KERNEL __launch_bounds__(MOST_THREADS, 2) reduce_rows (const __grid_constant__ reduce_work d) {
+KERNEL __launch_bounds__(BLOCK_THREADS, 2) reduce_rows (const __grid_constant__ reduce_work d) {
   typedef F<COMPUTED(S)> reducer;
   typedef typename reducer::state state;
   __shared__ shared_buffer<state> buffer;

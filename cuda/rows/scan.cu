@@ -9,7 +9,7 @@
 
 #include "cuda/rows/rows.h"
 
-#define MOST_THREADS 512
+#define BLOCK_THREADS 512
 #define ENOUGH_THREADS ((int64_t)1 << 17)        /* that keep a GPU busy */
 #define MOST_PARTS 1024
 
@@ -94,7 +94,7 @@ INLINE void scan_line (const scan_work &w, const thread_group &t, F f, const lin
 
 
 template <class F, class S>
-KERNEL __launch_bounds__(MOST_THREADS, 2) scan_rows (const __grid_constant__ scan_work w) {
+KERNEL __launch_bounds__(BLOCK_THREADS, 2) scan_rows (const __grid_constant__ scan_work w) {
   typedef ACCUMULATOR(COMPUTED(S)) A;
   __shared__ shared_buffer<A> buffer;
   const thread_group t = thread_group_of(w.all);
@@ -109,7 +109,7 @@ KERNEL __launch_bounds__(MOST_THREADS, 2) scan_rows (const __grid_constant__ sca
 
 
 template <class F, class S>
-KERNEL __launch_bounds__(MOST_THREADS, 2) reduce_parts (const __grid_constant__ scan_work w) {
+KERNEL __launch_bounds__(BLOCK_THREADS, 2) reduce_parts (const __grid_constant__ scan_work w) {
   typedef ACCUMULATOR(COMPUTED(S)) A;
   __shared__ shared_buffer<A> buffer;
   const thread_group t = thread_group_of(w.all);

@@ -7,7 +7,7 @@
 
 #include "cuda/rows/sums.h"
 
-#define MOST_THREADS 512
+#define BLOCK_THREADS 512
 
 
 typedef struct softmax_work {
@@ -65,7 +65,7 @@ template <softmax_op OP, class T> INLINE T result (T a, T b, shared_part<T> c) {
 
 
 template <softmax_op OP, class S>
-KERNEL __launch_bounds__(MOST_THREADS, 1) softmax_rows (const __grid_constant__ softmax_work w) {
+KERNEL __launch_bounds__(BLOCK_THREADS, 1) softmax_rows (const __grid_constant__ softmax_work w) {
   typedef COMPUTED(S) T;
   const bool forward = OP == SOFTMAX || OP == SOFTMAX_LOG;
   const thread_group t = thread_group_of(w.all);

@@ -58,7 +58,7 @@ static void behind_lengths (both *b, const kind *how, int bad) {
 
 /* A GPU takes the way that its architecture has; that of an emulated one is known. */
 static bool took (both *b, const kind *how, const char *expected) {
-  const bool emulated = emulates();
+  const bool emulated = emulates(b->cx);
   const bool halves = how->type != HEED_FLOAT32, any = !emulated && how->precision == 0;
   if (went(b, expected)) return true;
   return any && (halves ? went(b, "fast") || went(b, "warpgroups") : went(b, "exact"));

@@ -76,7 +76,7 @@ static double product (both *b, const int64_t size[4], int x_lie, int y_lie) {
 /* A GPU takes the way that its architecture has, of the first two; that of an emulated one is
    known. NULL: another one was taken. */
 static const way *taken (both *b, const way *how) {
-  const bool emulated = emulates();
+  const bool emulated = emulates(b->cx);
   if (went(b, how->name)) return how;
   if (emulated || how->precision > 0) return NULL;
   return went(b, ways[0].name) ? &ways[0] : went(b, ways[1].name) ? &ways[1] : NULL;

@@ -20,6 +20,7 @@ typedef struct both {
   heed_context *cx;
   device *cpu, *gpu;
   int seen, tried, failed;         /* works */
+  bool rests;                      /* the GPU: works are seen, as many as without */
 } both;
 
 static inline bool both_open (both *b) {
@@ -30,10 +31,10 @@ static inline bool both_open (both *b) {
   return b->gpu != NULL;
 }
 
-/* Does HEED_CUDA name an emulated GPU's object? */
-static inline bool emulates (void) {
-  const char *object = getenv("HEED_CUDA");
-  return object != NULL && strstr(object, "emulated") != NULL;
+/* Are the GPUs of a context emulated ones? */
+static inline bool emulates (heed_context *cx) {
+  return core_plugin_reason(cx, "cuda") == NULL &&
+         strcmp(cx->devices.plugin->built, "emulated") == 0;
 }
 
 /* Memory of the cases so far. */
@@ -161,7 +162,8 @@ static inline void free_copies (both *b, int n, const reached *r) {
 /* HEED_SOME=n: of the works, every n-th runs on the GPU; the others on the CPU alone. */
 static inline bool is_left_out (both *b, const work *w) {
   const char *some = getenv("HEED_SOME");
-  if (some == NULL || atoi(some) < 2 || b->seen++ % atoi(some) == 0) return false;
+  const bool runs = some == NULL || atoi(some) < 2 || b->seen++ % atoi(some) == 0;
+  if (runs && !b->rests) return false;
   b->cpu->run(b->cpu, w);
   b->gpu->way = NULL;
   return true;
@@ -169,7 +171,7 @@ static inline bool is_left_out (both *b, const work *w) {
 
 /* Was the last work done in this way, if it was not left out? */
 static inline bool went (both *b, const char *way) {
-  if (b->gpu->way == NULL) return getenv("HEED_SOME") != NULL;
+  if (b->gpu->way == NULL) return b->rests || getenv("HEED_SOME") != NULL;
   return strcmp(b->gpu->way, way) == 0;
 }
 

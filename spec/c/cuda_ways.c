@@ -98,11 +98,45 @@ static void check_some (both *b) {
 }
 
 
+/* All batches and heads are the same memory, so that 2^32 of them take none. */
+static void multiply_heads (both *b, view *v) {
+  if (view_is_none(v)) return;
+  send_view(b, v);
+  for (int i = 0; i < 2; i++) {
+    v->at.size[i] = 1 << 16;
+    v->at.stride[i] = 0;
+  }
+}
+
+static void check_refusal (both *b, work w) {
+  for (int i = 0; i < w.nin; i++) multiply_heads(b, &w.in[i]);
+  for (int i = 0; i < w.nout; i++) multiply_heads(b, &w.out[i]);
+  b->tried++;
+  check(says(b->gpu->run(b->gpu, &w), "2^31 blocks are too many"), "2^32 heads are refused");
+}
+
+/* More blocks than a launch may have: their number in 32 bits would be 0, and nothing done. */
+static void too_many (both *b) {
+  static const shape one = {1, 1, 1, 1, 1, 8, 8};
+  static const heed_type types[] = {HEED_BFLOAT16, HEED_FLOAT64};
+  for (int i = 0; i < 2; i++) {
+    const options o = {.type = types[i], .aligned = true};
+    work w;
+    forwards(&w, &one, &o);
+    check_refusal(b, w);
+    backwards(&w, &one, &o);
+    check_refusal(b, w);
+  }
+  free_cases();
+}
+
+
 /* An emulated GPU is told its architecture by its shared memory; a real one may be any. */
 int main (void) {
   is_real = !is_emulated();
   if (!is_real) setenv("HEED_EMULATED_SHARED", "99", 1);
   run(is_real ? "this GPU" : "8.6", check_all);
+  run("too many heads", too_many);
   if (!is_real) {
     has_tf32 = true;
     setenv("HEED_EMULATED_SHARED", "163", 1);

@@ -10,12 +10,15 @@ local estimate = {}
 
 -- Multiprocessors, GHz, KiB of shared memory and threads of each; cycles of a quarter for an
 -- instruction: of tensor cores (bfloat16, or half as many products of TF32; sums of float32), and
--- of floats; 'three': are floats multiplied by three products of TF32?
+-- of floats; for as much of a product of a 'group' of warps, where the GPU has these; 'three': are
+-- floats multiplied by three products of TF32?
 estimate.gpus = {
   {name = "A100", arch = "80", count = 108, clock = 1.41, mma = 8, float = 2, shared = 164,
    threads = 2048, three = true},
   {name = "H100", arch = "90a", count = 132, clock = 1.755, mma = 6.4, float = 1, shared = 228,
    threads = 2048, three = true},
+  {name = "H100, warpgroups", arch = "90a", count = 132, clock = 1.755, mma = 6.4, group = 4,
+   float = 1, shared = 228, threads = 2048},
   {name = "RTX 4090", arch = "89", count = 128, clock = 2.52, mma = 32, float = 1, shared = 100,
    threads = 1536},
 }
@@ -33,14 +36,14 @@ end
 
 -- The cycles of each unit for a phase of all the block's warps; and of a warp alone.
 local function cycles_of(phase, warps, gpu)
-  local n = warps / 4
+  local n, of_groups = warps / 4, phase.groups * (gpu.group or 0)
   local busy = {
-    issue = n * phase.steps, tensor = n * phase.mma * gpu.mma,
+    issue = n * phase.steps, tensor = n * (phase.mma * gpu.mma + of_groups),
     special = n * phase.special * SPECIAL, float = n * phase.float * gpu.float,
     whole = n * phase.whole * WHOLE, shared = warps * phase.shared / 128,
   }
   return busy, phase.mma * gpu.mma
-               + math.max((phase.steps - phase.mma) * ALONE, phase.special * SPECIAL)
+               + math.max((phase.steps - phase.mma) * ALONE, phase.special * SPECIAL, of_groups)
 end
 
 local function busiest(busy)

@@ -6,7 +6,7 @@ local ledger = {}
 
 ---Adds to a kernel its file's room and name, its own name, its family's, and its class: "mixed",
 ---"double" or "". Kernels of a file for doubles are all of that class. Those of attention on tensor
----cores have a tile.
+---cores have a tile; where there are no warpgroups, theirs are empty.
 ---@param kernel table
 ---@param object string the object that it is in
 ---@param demangled string
@@ -15,6 +15,7 @@ function ledger.name(kernel, object, demangled)
   kernel.file = object:match("cuda/(.-)%.cu%.o$") or object
   kernel.mangled, kernel.name, kernel.family = kernel.name, name, name:match("^[^<]+")
   kernel.tile = tiles.of(name)
+  if kernel.tile and kernel.tile.groups and kernel.arch ~= "90a" then kernel.tile = nil end
   local double = (kernel.file .. name):find("double", 1, true)
   kernel.class = name:find("mixed", 1, true) and "mixed" or double and "double" or ""
   return kernel

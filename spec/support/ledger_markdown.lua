@@ -2,12 +2,13 @@
 -- it may be, and all kernels by families.
 
 local estimate = require "spec.support.estimate"
+local tiles = require "spec.support.tiles"
 
 local HEAD <const> = [[
 # Machine code of the kernels
 
-`make ledger-all TABLE=cuda/LEDGER.md` wrote these tables, for %s.
-
+`make ledger-all TABLE=cuda/LEDGER.md` wrote these tables, for %s, of the kernels at %s.
+%s
 ## Attention on tensor cores
 
 Each row has the worst of *n* kernels, of bfloat16 and float16, or of float32 by products of TF32.
@@ -25,15 +26,16 @@ local ESTIMATES <const> = [[
 
 Of bfloat16, and of float32 by three products of TF32 where GPUs take these, without a mask;
 [README.md](README.md) has what was measured. For a *turn* of all warps of a block, cycles that
-the units of a multiprocessor need, all four of their quarters at once: an instruction takes
-an *issue* slot; one of *tensor* cores %s; one of *special* functions 8, of whole numbers 2, of
-floats 1, on 8.0 2; *shared* memory moves 128 bytes in a cycle. *alone* is what a block takes that
-has the multiprocessor for itself: between two barriers as long as its busiest unit, or as one of
-its warps, at 2 cycles for an instruction beside those of tensor cores; and 100 cycles for the
+the units of a multiprocessor need, all four of their quarters at once: an instruction takes an
+*issue* slot; one of *tensor* cores %s; as much of a product of
+a warpgroup 4, beside the other work of its warps; one of *special* functions 8, of whole numbers
+2, of floats 1, on 8.0 2; *shared* memory moves 128 bytes in a cycle. *alone* is what a block takes
+that has the multiprocessor for itself: between two barriers as long as its busiest unit, or as one
+of its warps, at 2 cycles for an instruction beside those of tensor cores; and 100 cycles for the
 barrier. *blocks* are as many as registers, shared memory and threads leave room for; they fill
 each other's gaps. So a turn takes the busiest unit's cycles, or *alone* divided by *blocks*,
 whichever is more. Figures for `mma` (16, 8, 16) of halves with sums of floats, which (16, 8, 8) of
-TF32 takes, too, and the clocks are assumed (%s);
+TF32 takes, too, for `wgmma`, and the clocks are assumed (%s);
 those of a warp alone are guesses; device memory, the second level's cache, masks and the ends of
 rows are left out.
 
@@ -146,6 +148,7 @@ local function use_of(kernel, gpu)
   if tile.rich or not kernel.turn then return nil end
   if tile.terms then return tile.terms == 3 and gpu.three and "floats" or nil end
   if not kernel.name:find("<bfloat16", 1, true) then return nil end
+  if not tiles.is_taken(tile, gpu.shared, gpu.group ~= nil) then return nil end
   return tile.makes and "backward" or "forward"
 end
 
@@ -176,8 +179,10 @@ local function estimates(by_arch, titles)
                          "forward in float32, at most", "three quarters"}}
   local cycles, clocks = {}, {}
   for _, gpu in ipairs(estimate.gpus) do
-    cycles[#cycles + 1] = ("%g on %s"):format(gpu.mma, version(gpu.arch))
-    clocks[#clocks + 1] = ("%s: %d at %g GHz"):format(gpu.name, gpu.count, gpu.clock)
+    if not gpu.group then
+      cycles[#cycles + 1] = ("%g on %s"):format(gpu.mma, version(gpu.arch))
+      clocks[#clocks + 1] = ("%s: %d at %g GHz"):format(gpu.name, gpu.count, gpu.clock)
+    end
     local found = plain(by_arch[gpu.arch] or {}, titles, gpu)
     for _, width in ipairs{64, 128, 256} do
       local of = found[width] or {forward = {}, backward = {}, floats = {}}
@@ -255,15 +260,44 @@ local function family_table(kernels, archs)
 end
 
 
----The tables of kernels, for these architectures in this order.
+local function count(set)
+  local n = 0
+  for _ in pairs(set) do n = n + 1 end
+  return n
+end
+
+-- Which architectures lack files that others have, as lines.
+local function gaps(kernels, archs)
+  local of, all, lines = {}, {}, {}
+  for _, kernel in ipairs(kernels) do
+    of[kernel.arch] = of[kernel.arch] or {}
+    of[kernel.arch][kernel.file], all[kernel.file] = true, true
+  end
+  for _, arch in ipairs(archs) do
+    if count(of[arch]) < count(all) then
+      local rooms = {}
+      for file in pairs(of[arch]) do rooms[file:match("^[^/]+")] = true end
+      local names = {}
+      for room in pairs(rooms) do names[#names + 1] = room end
+      table.sort(names)
+      lines[#lines + 1] = ("Of %s %d of %d files were compiled, in %s.\n")
+                          :format(version(arch), count(of[arch]), count(all),
+                                  table.concat(names, ", "))
+    end
+  end
+  return table.concat(lines)
+end
+
+---The tables of kernels, for these architectures in this order, of a commit.
 ---@param kernels table[]
 ---@param archs string[]
+---@param commit string
 ---@return string
-return function(kernels, archs)
+return function(kernels, archs, commit)
   local by_arch, titles = with_tiles(kernels)
   local named = {}
   for k, arch in ipairs(archs) do named[k] = version(arch) end
-  local parts = {HEAD:format(table.concat(named, ", "))}
+  local parts = {HEAD:format(table.concat(named, ", "), commit, gaps(kernels, archs))}
   for _, arch in ipairs(archs) do
     if by_arch[arch] then
       parts[#parts + 1] = "\n### " .. version(arch) .. "\n" .. tile_table(by_arch[arch], titles)

@@ -357,10 +357,10 @@ end
 -- The unit that works on an instruction is the first that fits; whole numbers, comparisons and
 -- conversions fit none. 'none' only takes an issue slot.
 local UNITS <const> = {
-  {"^HMMA", "mma"}, {"^MUFU", "special"},
+  {"^HMMA", "mma"}, {"^HGMMA", "none"}, {"^MUFU", "special"},
   {"^FFMA", "float"}, {"^FMUL", "float"}, {"^FADD", "float"},
   {"^LDSM", "none"}, {"^LDS", "none"}, {"^STS", "none"}, {"^LDG", "none"}, {"^STG", "none"},
-  {"^SHFL", "none"}, {"^B", "none"}, {"^WARPSYNC", "none"}, {"^DEPBAR", "none"},
+  {"^SHFL", "none"}, {"^B", "none"}, {"^WARP", "none"}, {"^DEPBAR", "none"},
   {"^U", "none"}, {"^R2UR", "none"}, {"^S2U?R", "none"}, {"^CS2R", "none"}, {"^LDC", "none"},
   {"^EXIT", "none"},
 }
@@ -380,11 +380,23 @@ local function shared_bytes(op)
   return 32 * (WIDTHS[op:match("%.[US]?(%d+)%f[^%d]") or ""] or 4)
 end
 
-local function add_to_phase(phase, op)
+-- A product of a warpgroup, 64 by N by 16 halves, is N / 8 products of each of its four warps; the
+-- right factor comes from shared memory, and the left one if it is not in registers.
+local function add_group(phase, i)
+  local columns = i.op:match("^HGMMA%.64x(%d+)x16")
+  if not columns then return end
+  local in_registers = i.operands:find("^R%d+, R%d+, gdesc")
+  phase.groups = phase.groups + columns // 8
+  phase.shared = phase.shared + (columns * 32 + (in_registers and 0 or 64 * 32)) // 4
+end
+
+local function add_to_phase(phase, i)
+  local op = i.op
   if op:find("^NOP") then return end
   local unit = unit_of(op)
   phase.steps = phase.steps + 1
   phase.shared = phase.shared + shared_bytes(op)
+  add_group(phase, i)
   if op:find("^LDGSTS") then
     phase.copies = phase.copies + 1
     if not op:find("%.128") then phase.narrow = phase.narrow + 1 end
@@ -393,8 +405,8 @@ local function add_to_phase(phase, op)
 end
 
 local function new_phase()
-  return {steps = 0, mma = 0, special = 0, float = 0, whole = 0, shared = 0, copies = 0,
-          narrow = 0}
+  return {steps = 0, mma = 0, groups = 0, special = 0, float = 0, whole = 0, shared = 0,
+          copies = 0, narrow = 0}
 end
 
 -- The work on a way, cut at barriers of the block; the part behind the last goes on at the head.
@@ -406,7 +418,7 @@ local function phases_of(code, blocks, way)
   end
   for _, b in ipairs(list) do
     for k = blocks[b].from, blocks[b].to do
-      add_to_phase(phases[#phases], code[k].op)
+      add_to_phase(phases[#phases], code[k])
       if code[k].op:find("^BAR") then phases[#phases + 1] = new_phase() end
     end
   end
@@ -418,9 +430,10 @@ end
 
 ---A turn of the smallest loop with a way of so many instructions of tensor cores, or nil. Of such
 ---ways it is the shortest of those with the most copies into shared memory and exponentials; the
----block's barriers cut it into phases. Of a phase: all 'steps'; those of tensor cores ('mma'), of
----'special' functions, of 'float's and of 'whole' numbers; the bytes of 'shared' memory that a warp
----moves, 'copies' into it, and those that are 'narrow', of less than 16 bytes.
+---block's barriers cut it into phases. Of a phase: all 'steps'; those of tensor cores ('mma'), and
+---as many as products of warpgroups are worth to a warp ('groups'); those of 'special' functions,
+---of 'float's and of 'whole' numbers; the bytes of 'shared' memory that a warp moves, 'copies' into
+---it, and those that are 'narrow', of less than 16 bytes.
 ---@param code table[]
 ---@param jumps table<integer, integer[]> where the jumps of tables lead, see sass.jumps
 ---@param mma integer
