@@ -158,18 +158,24 @@ local function largest_of(best)
 end
 
 
+-- The best id of each row, whose probability is 1.
+local function certain(logits, o)
+  local ids = logits:argmax(2)
+  if not o.probabilities then return ids end
+  local places, one = ids:unsqueeze(2), heed.ones(1, {dtype = logits.dtype, device = logits.device})
+  return ids, heed.zeros_like(logits):scatter(2, places, one:expand(#ids, 1))
+end
+
+
 ---Ids of rows, and what their probabilities were.
 ---@param logits heed.Tensor (R, V)
 ---@param o heed.sample.options with a history for each row
 ---@return heed.Tensor ids int64 (R)
----@return heed.Tensor probabilities (R, V)
+---@return heed.Tensor? probabilities (R, V); nil of the best ids, unless o.probabilities
 function sampling.draw(logits, o)
   if logits.dtype ~= "float64" then logits = logits:to("float32") end
   logits = penalised(logits, o)
-  if o.temperature == 0 then
-    local ids = logits:argmax(2)
-    return ids, heed.zeros_like(logits):scatter(2, ids:unsqueeze(2), heed.ones_like(logits))
-  end
+  if o.temperature == 0 then return certain(logits, o) end
   local largest = largest_of(sampling.check_best("sample", logits))
   local probabilities = probabilities_of(logits, largest, o)
   return probabilities:multinomial(1):squeeze(2), probabilities
