@@ -156,8 +156,24 @@ static void sizes_are_exact (heed_context *cx) {
 }
 
 
+/* Tensors that live long lie side by side. */
+static void lasting_ones_share (heed_context *cx) {
+  heed_tensor *t[3];
+  for (int i = 0; i < 3; i++) {
+    heed_memory_lasting(cx, i < 2);
+    t[i] = heed_empty(cx, HEED_FLOAT32, 1, (int64_t[]){1 << 14});
+  }
+  const char *first = heed_data(t[0]), *second = heed_data(t[1]), *other = heed_data(t[2]);
+  check(HEED_EXACT || second - first == 1 << 16, "two lasting tensors");
+  check(HEED_EXACT || other - second != 1 << 16, "a tensor that does not last");
+  for (int i = 0; i < 3; i++) heed_drop(t[i]);
+  heed_memory_lasting(NULL, true);
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
+  lasting_ones_share(cx);
   sizes_are_exact(cx);
   heed_memory_limit(cx, 64 * MIB);
   host_asks(cx);

@@ -14,7 +14,8 @@ const char cpu_interrupted[] = "interrupted";
 
 
 static void *cpu_alloc (device *self, size_t bytes) {
-  return pages_take(&((cpu *)self)->pages, bytes);
+  cpu *c = (cpu *)self;
+  return pages_take(storage_lasts(c->cx) ? &c->pages : NULL, bytes);
 }
 
 static void cpu_free (device *self, void *data, size_t bytes) {

@@ -1,5 +1,5 @@
 /*
-** pages.c - memory of medium blocks, many of which share huge pages.
+** pages.c - memory of blocks that live long, which share huge pages.
 **
 ** A region is cut into units, and a block has some that follow each other: the first that are free.
 ** A region without blocks goes back to the system.
@@ -22,7 +22,6 @@
 #define LEAST (2 * UNIT)           /* bytes of a medium block */
 #define HUGE_PAGE ((size_t)1 << 21)
 #define BELOW (2 * HUGE_PAGE)
-#define UNSHARED ((size_t)8 << 20) /* a program with no more in medium blocks has none shared */
 
 
 struct region {
@@ -137,20 +136,13 @@ void *pages_take (pages *p, size_t bytes) {
   void *data = NULL;
   if (bytes == 0) bytes = 1;
   if (bytes > SIZE_MAX - HUGE_PAGE) return NULL;
-  const bool counts = p != NULL && is_medium(bytes);
-  if (counts && p->live >= UNSHARED && !HEED_EXACT) data = take_shared(p, units_of(bytes));
-  if (data == NULL) data = take_unshared(bytes);
-  if (counts && data != NULL) p->live += bytes;
-  return data;
+  if (p != NULL && is_medium(bytes) && !HEED_EXACT) data = take_shared(p, units_of(bytes));
+  return data != NULL ? data : take_unshared(bytes);
 }
 
 
 void pages_give (pages *p, void *data, size_t bytes) {
-  if (data != NULL && is_medium(bytes)) {
-    p->live -= bytes;
-    if (give_shared(p, data, units_of(bytes))) return;
-  }
-  free(data);
+  if (data == NULL || !is_medium(bytes) || !give_shared(p, data, units_of(bytes))) free(data);
 }
 
 

@@ -1,6 +1,7 @@
 /*
-** pages.h - memory of medium blocks, many of which share huge pages. A matrix of a megabyte lies on
-** hundreds of small pages, and to look these up takes longer than to read it.
+** pages.h - memory of blocks that live long, which share huge pages. A matrix of a megabyte lies on
+** hundreds of small pages, and to look these up takes longer than to read it. A huge page that comes
+** anew is filled with zeros, which costs more than it brings where blocks come and go.
 */
 
 #ifndef pages_h
@@ -15,13 +16,12 @@ typedef struct region region;
 
 typedef struct pages {
   region *first;                   /* the oldest one */
-  size_t live;                     /* bytes of medium blocks, in regions or not */
 } pages;
 
 /*
-** Memory that is aligned for vectors; NULL: there is none. Medium blocks share huge pages where
-** there are many; large ones have huge pages of their own. With p NULL no page is shared: the block
-** is given back by free, and calls may overlap.
+** Memory that is aligned for vectors; NULL: there is none. Medium blocks share huge pages, large ones
+** have pages of their own. With p NULL no page is shared: the block may be given back by free, and
+** calls may overlap.
 */
 void *pages_take (pages *p, size_t bytes);
 void pages_give (pages *p, void *data, size_t bytes);    /* as many bytes as were taken */

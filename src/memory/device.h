@@ -96,6 +96,9 @@ struct device {
 bool scratch_take (heed_context *cx, size_t bytes);
 void scratch_give (heed_context *cx, size_t bytes);
 
+/* storage.c: does what is made now live long? */
+bool storage_lasts (const heed_context *cx);
+
 /* What a copy of a weight is made of, and for what: packed.c. */
 typedef struct packed_key {
   const void *from, *by;           /* the weight's first element; the kernels' level */

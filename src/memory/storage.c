@@ -334,6 +334,14 @@ static void collect_accelerator (heed_context *cx, device *where, size_t bytes) 
 }
 
 
+void heed_memory_lasting (heed_context *cx, bool lasting) {
+  if (cx != NULL) cx->storages.lasting = lasting;
+}
+
+
+bool storage_lasts (const heed_context *cx) { return cx->storages.lasting; }
+
+
 storage *storage_new (heed_context *cx, device *where, size_t bytes) {
   size_t capacity;
   int class = class_of(bytes, &capacity);

@@ -46,6 +46,7 @@ typedef struct foreign {
 /* The storages of a context. */
 typedef struct storage_list {
   memory_account account;
+  bool lasting;                    /* what is made now lives long */
   storage *free[STORAGE_CLASSES];  /* cached with their data */
   int64_t wanted[STORAGE_CLASSES]; /* 'made' when a storage of the class was wanted last */
   int64_t made;                    /* taken from the system so far */
