@@ -1,7 +1,7 @@
 /*
-** pages.h - memory of blocks that live long, which share huge pages. A matrix of a megabyte lies on
-** hundreds of small pages, and to look these up takes longer than to read it. A huge page that comes
-** anew is filled with zeros, which costs more than it brings where blocks come and go.
+** pages.h - memory of blocks that live long, which share huge pages. A matrix of a megabyte lies
+** on hundreds of small pages, and to look these up takes longer than to read it. A huge page that
+** comes anew is filled with zeros, which costs more than it brings where blocks come and go.
 */
 
 #ifndef pages_h
@@ -19,9 +19,9 @@ typedef struct pages {
 } pages;
 
 /*
-** Memory that is aligned for vectors; NULL: there is none. Medium blocks share huge pages, large ones
-** have pages of their own. With p NULL no page is shared: the block may be given back by free, and
-** calls may overlap.
+** Memory that is aligned for vectors; NULL: there is none. Medium blocks share huge pages, large
+** ones have pages of their own. With p NULL no page is shared: the block may be given back by free,
+** and calls may overlap.
 */
 void *pages_take (pages *p, size_t bytes);
 void pages_give (pages *p, void *data, size_t bytes);    /* as many bytes as were taken */
