@@ -151,10 +151,11 @@ INLINED void FN(log_softmax_back_tile) (const int wide, int64_t n, T *dx, const 
 
 
 /* 'rows' of the rows that begin at x; what is left of the tile is 0. */
-INLINED void FN(tile_load) (const int wide, int64_t n, int64_t rows, T *tile, const T *x, int64_t row,
-                           int64_t element) {
+INLINED void FN(tile_load) (const int wide, int64_t n, int64_t rows, T *tile, const T *x,
+                            int64_t row, int64_t element) {
+  const size_t bytes = (size_t)wide * sizeof(T);
   if (row == 1 && rows == wide) {
-    for (int64_t i = 0; i < n; i++) memcpy(tile + i * wide, x + i * element, (size_t)wide * sizeof(T));
+    for (int64_t i = 0; i < n; i++) memcpy(tile + i * wide, x + i * element, bytes);
     return;
   }
   if (rows < wide) memset(tile, 0, (size_t)(n * wide) * sizeof(T));
@@ -163,10 +164,11 @@ INLINED void FN(tile_load) (const int wide, int64_t n, int64_t rows, T *tile, co
 }
 
 
-INLINED void FN(tile_store) (const int wide, int64_t n, int64_t rows, T *y, const T *tile, int64_t row,
-                            int64_t element) {
+INLINED void FN(tile_store) (const int wide, int64_t n, int64_t rows, T *y, const T *tile,
+                             int64_t row, int64_t element) {
+  const size_t bytes = (size_t)wide * sizeof(T);
   if (row == 1 && rows == wide) {
-    for (int64_t i = 0; i < n; i++) memcpy(y + i * element, tile + i * wide, (size_t)wide * sizeof(T));
+    for (int64_t i = 0; i < n; i++) memcpy(y + i * element, tile + i * wide, bytes);
     return;
   }
   for (int64_t j = 0; j < rows; j++)
