@@ -1,6 +1,6 @@
 /*
-** pages.c - memory of blocks that live long: none overlaps another, holes are used again, and regions
-** go back to the system with their last block.
+** pages.c - memory of blocks that live long: none overlaps another, holes are used again, and
+** regions go back to the system with their last block.
 */
 
 #include <stdint.h>
