@@ -1,5 +1,6 @@
 -- Options of rope: angles and turns that are kept are those of the options as they are at a call.
 
+local core = require "heed.core"
 local heed = require "heed"
 local message = require "spec.support.message"
 local places = require "heed.attention.places"
@@ -81,9 +82,9 @@ describe("angles at a tensor of positions", function()
   local function at(...) return heed.tensor({...}, {dtype = "int64"}) end
 
   local function works_of(f, ...)
-    local before = heed.core.works(x.device)
+    local before = core.works(x.device)
     f(...)
-    return heed.core.works(x.device) - before
+    return core.works(x.device) - before
   end
 
   it("are computed once for all that ask for them, and anew where they change", function()

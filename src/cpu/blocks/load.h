@@ -178,10 +178,6 @@ INLINED void load_q5_1 (const uint8_t *at, int n, loaded *to) {
 }
 
 
-/*
-** The quants of the same blocks across: of four blocks, each in a lane of 128 bits, the first
-** sixteen in one vector and the others in the next one; blocks 0, 2, 4 and 6, then 1, 3, 5 and 7.
-*/
 /* The words of four blocks' low bits, which stand in two vectors from 'at' on. */
 INLINED __m512i words_across (int bytes, int first) {
   short at[32];
@@ -189,6 +185,11 @@ INLINED __m512i words_across (int bytes, int first) {
   return _mm512_loadu_si512(at);
 }
 
+
+/*
+** The quants of the same blocks across: of four blocks, each in a lane of 128 bits, the first
+** sixteen in one vector and the others in the next one; blocks 0, 2, 4 and 6, then 1, 3, 5 and 7.
+*/
 INLINED void load_nibbles_across (const uint8_t *at, int bytes, int n, int low, int fifth,
                                   bool has_least, loaded *to) {
   load_numbers(at, bytes, n, has_least, to);
