@@ -167,7 +167,8 @@ static void lasting_ones_share (heed_context *cx) {
   check(HEED_EXACT || second - first == 1 << 16, "two lasting tensors");
   check(HEED_EXACT || other - second != 1 << 16, "a tensor that does not last");
   for (int i = 0; i < 3; i++) heed_drop(t[i]);
-  heed_memory_lasting(NULL, true);
+  check(!heed_memory_lasting(NULL, true), "no context");
+  check(!heed_memory_lasting(cx, true) && heed_memory_lasting(cx, false), "what it was before");
 }
 
 

@@ -273,7 +273,7 @@ static inline void work_gather (work *w, int n, bool from_end, view y, view x) {
 
 /*
 ** The inverse of GATHER: y[c moved] = x[c], for c in x's shape; y is given with that shape and its
-** own strides; ADD has one fixed order of additions.
+** own strides; ADD has one fixed order of additions. The caller sets the same.
 */
 static inline void work_scatter (work *w, scatter_op op, int n, bool from_end, view y, view x) {
   work_begin(w, WORK_SCATTER, op, 1, 1 + n);

@@ -290,9 +290,9 @@ static heed_tensor *allocate (lua_State *L, const char *who, const kind *k, int 
   heed_tensor *out[HEED_RESULTS];
   heed_value args[] = {heed_l(rank, size), heed_i(k->type)};
   heed_set_caller(cx, who);
-  heed_memory_lasting(cx, true);
+  const bool before = heed_memory_lasting(cx, true);
   heed_apply_on(cx, "cpu", HEED_empty, args, 2, out);
-  heed_memory_lasting(cx, false);
+  heed_memory_lasting(cx, before);
   heed_set_caller(cx, NULL);
   return out[0];
 }

@@ -334,8 +334,10 @@ static void collect_accelerator (heed_context *cx, device *where, size_t bytes) 
 }
 
 
-void heed_memory_lasting (heed_context *cx, bool lasting) {
+bool heed_memory_lasting (heed_context *cx, bool lasting) {
+  const bool before = cx != NULL && cx->storages.lasting;
   if (cx != NULL) cx->storages.lasting = lasting;
+  return before;
 }
 
 

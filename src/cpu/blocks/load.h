@@ -130,7 +130,11 @@ INLINED void load_q8_0 (const uint8_t *at, int n, loaded *to) {
 */
 enum {
   LOW_q8_0 = 0, LOW_q4_0 = 2, LOW_q4_1 = 4, LOW_q5_0 = 6, LOW_q5_1 = 8, LOW_q2_k = 0, LOW_q3_k = 0,
-  LOW_q4_k = 0, LOW_q5_k = 0, LOW_q6_k = 0, FIFTH_q5_0 = 2, FIFTH_q5_1 = 4
+  LOW_q4_k = 0, LOW_q5_k = 0, LOW_q6_k = 0
+};
+enum {
+  FIFTH_q8_0 = 0, FIFTH_q4_0 = 0, FIFTH_q4_1 = 0, FIFTH_q5_0 = 2, FIFTH_q5_1 = 4, FIFTH_q2_k = 0,
+  FIFTH_q3_k = 0, FIFTH_q4_k = 0, FIFTH_q5_k = 0, FIFTH_q6_k = 0
 };
 
 
@@ -161,21 +165,15 @@ INLINED void load_nibbles (const uint8_t *at, int bytes, int n, int low, int fif
   }
 }
 
-INLINED void load_q4_0 (const uint8_t *at, int n, loaded *to) {
-  load_nibbles(at, BYTES_q4_0, n, LOW_q4_0, 0, false, to);
-}
-
-INLINED void load_q4_1 (const uint8_t *at, int n, loaded *to) {
-  load_nibbles(at, BYTES_q4_1, n, LOW_q4_1, 0, true, to);
-}
-
-INLINED void load_q5_0 (const uint8_t *at, int n, loaded *to) {
-  load_nibbles(at, BYTES_q5_0, n, LOW_q5_0, FIFTH_q5_0, false, to);
-}
-
-INLINED void load_q5_1 (const uint8_t *at, int n, loaded *to) {
-  load_nibbles(at, BYTES_q5_1, n, LOW_q5_1, FIFTH_q5_1, true, to);
-}
+#define NIBBLES(name, has_least) \
+  INLINED void load_##name (const uint8_t *at, int n, loaded *to) { \
+    load_nibbles(at, BYTES_##name, n, LOW_##name, FIFTH_##name, has_least, to); \
+  }
+NIBBLES(q4_0, false)
+NIBBLES(q4_1, true)
+NIBBLES(q5_0, false)
+NIBBLES(q5_1, true)
+#undef NIBBLES
 
 
 /* The words of four blocks' low bits, which stand in two vectors from 'at' on. */
@@ -336,10 +334,11 @@ INLINED void load_span (const heed_type type, const uint8_t *at, int n, loaded *
 /* The same across, of types with nibbles alone. */
 INLINED void load_span_across (const heed_type type, const uint8_t *at, int n, loaded *to) {
   switch ((int)type) {
-    case HEED_Q4_0: load_nibbles_across(at, BYTES_q4_0, n, LOW_q4_0, 0, false, to); break;
-    case HEED_Q4_1: load_nibbles_across(at, BYTES_q4_1, n, LOW_q4_1, 0, true, to); break;
-    case HEED_Q5_0: load_nibbles_across(at, BYTES_q5_0, n, LOW_q5_0, FIFTH_q5_0, false, to); break;
-    case HEED_Q5_1: load_nibbles_across(at, BYTES_q5_1, n, LOW_q5_1, FIFTH_q5_1, true, to); break;
+#define BLOCK(NAME, name, elements, bytes, least, ...) \
+    case HEED_##NAME: \
+      load_nibbles_across(at, bytes, n, LOW_##name, FIFTH_##name, least, to); \
+      break;
+#include "base/blocks.def"
   }
 }
 

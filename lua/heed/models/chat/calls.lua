@@ -377,7 +377,7 @@ local function beyond(n)
 end
 
 
--- What may stand before the digits of a base.
+-- Prefixes that the digits of a base may have.
 local PREFIXES <const> = {[2] = "^0[bB]", [8] = "^0[oO]", [16] = "^0[xX]"}
 
 -- The whole number that a text spells in a base, as Python's int() has it; or nothing.
