@@ -276,23 +276,25 @@ describe("a tensor of blocks", function()
   it("has the same rows whatever stands beside them, for all sizes of tiles", function()
     on_each_level(function(level)
       for _, case in ipairs{
-        {"q4_0", {64, 448}}, {"q5_1", {32, 288, 320, 384, 1024}}, {"q6_k", {256, 768}},
-        {"q8_0", {64, 512}},
+        {"q4_0", {64, 384, 448, 576}}, {"q5_1", {32, 288, 320, 384, 1024}}, {"q6_k", {256, 768}},
+        {"q8_0", {64, 448, 512}}, {"q4_1", {320}}, {"q5_0", {192}},
       } do
         local name, sizes = table.unpack(case)
         for _, n in ipairs(sizes) do
           for _, columns in ipairs{1, 2, 31, 33, 70} do
             local w, a = heed.quantize(heed.randn(columns, n), name), heed.randn(30, n)
+            local bias = columns % 2 == 1 and heed.randn(columns) or nil
             for _, precision in ipairs{"highest", "high"} do
               heed.matmul_precision(precision)
               local what = ("%s %s %s (%d, %d)"):format(level, precision, name, columns, n)
-              local y = heed.linear(a, w)
-              local few = on_cpu and y or heed.cat{y[{{1, 3}}], heed.linear(a[{{4, 11}}], w)}
+              local y = heed.linear(a, w, bias)
+              local few = on_cpu and y or heed.cat{y[{{1, 3}}], heed.linear(a[{{4, 11}}], w, bias)}
               for _, m in ipairs(on_cpu and {1, 3, 11, 12, 13} or {1, 3, 5}) do
-                assert.is_true(heed.linear(a[{{4, 3 + m}}], w):equal(few[{{4, 3 + m}}]), what)
+                local y = heed.linear(a[{{4, 3 + m}}], w, bias)
+                assert.is_true(y:equal(few[{{4, 3 + m}}]), what)
               end
               heed.matmul_precision "highest"
-              assert.is_true(far(y, heed.linear(a, w:to("float32"))) < ROUNDED, what)
+              assert.is_true(far(y, heed.linear(a, w:to("float32"), bias)) < ROUNDED, what)
             end
           end
         end

@@ -40,7 +40,8 @@ INLINED void by_groups (__m512 lanes, float *groups) { _mm512_storeu_ps(groups, 
 
 /*
 ** {==================================================================
-** Eight blocks of 32 elements, of which the first n are there: others have scales of 0
+** Eight blocks of 32 elements, of which the first n are there: others have scales of 0. They are
+** four pairs, each 'pair' bytes behind the one before: the next blocks of a row, or of other rows.
 ** ===================================================================
 */
 
@@ -62,9 +63,9 @@ INLINED __m512i words_of_blocks (int bytes, int first, int second) {
 ** The float16 numbers that stand 'first' words behind the beginnings of blocks of so many bytes:
 ** of all eight at once where four have them in a vector.
 */
-INLINED __m512 block_halves (const uint8_t *at, int bytes, int first, int n) {
+INLINED __m512 block_halves (const uint8_t *at, int bytes, int64_t pair, int first, int n) {
   const int second = 7 * bytes + 2 * first + 2 <= 128 ? 64 : 4 * bytes;
-  if (n == 8 && 3 * bytes + 2 * first + 2 <= 64) {
+  if (n == 8 && pair == 2 * bytes && 3 * bytes + 2 * first + 2 <= 64) {
     const __m512i words = _mm512_permutex2var_epi16(_mm512_loadu_si512(at),
                                                     words_of_blocks(bytes, first, second),
                                                     _mm512_loadu_si512(at + second));
@@ -75,7 +76,7 @@ INLINED __m512 block_halves (const uint8_t *at, int bytes, int first, int n) {
   UNROLL for (int i = 0; i < 8; i++)
     if (i < n) {
       uint16_t bits;
-      memcpy(&bits, at + i * bytes, sizeof bits);
+      memcpy(&bits, at + i / 2 * pair + i % 2 * bytes, sizeof bits);
       uint64_t wide = bits;
       __asm__("" : "+r"(wide));      /* GCC makes vectors of four numbers in 12 steps */
       half[i % 2] |= wide << i / 2 * 16;
@@ -113,11 +114,11 @@ INLINED __m512i with_fifths (__m512i q, const uint8_t *first, const uint8_t *sec
 }
 
 
-INLINED void load_q8_0 (const uint8_t *at, int n, loaded *to) {
+INLINED void load_q8_0 (const uint8_t *at, int64_t pair, int n, loaded *to) {
   enum { EACH_BLOCK = BYTES_q8_0 };
-  to->scale = block_halves(at, EACH_BLOCK, 0, n);
+  to->scale = block_halves(at, EACH_BLOCK, pair, 0, n);
   at += 2;
-  UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += 2 * EACH_BLOCK)
+  UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += pair)
     to->q[i] = 2 * i >= n ? _mm512_setzero_si512()
              : _mm512_xor_si512(eights_of(at, 2 * i + 1 < n ? at + EACH_BLOCK : at),
                                 _mm512_set1_epi8((char)0x80));
@@ -148,15 +149,16 @@ INLINED bool has_nibbles (const heed_type type) {
 
 
 /* The scales of blocks with nibbles, and the least values that follow them. */
-INLINED void load_numbers (const uint8_t *at, int bytes, int n, bool has_least, loaded *to) {
-  to->scale = block_halves(at, bytes, 0, n);
-  if (has_least) to->least = block_halves(at, bytes, 1, n);
+INLINED void load_numbers (const uint8_t *at, int bytes, int64_t pair, int n, bool has_least,
+                           loaded *to) {
+  to->scale = block_halves(at, bytes, pair, 0, n);
+  if (has_least) to->least = block_halves(at, bytes, pair, 1, n);
 }
 
-INLINED void load_nibbles (const uint8_t *at, int bytes, int n, int low, int fifth, bool has_least,
-                           loaded *to) {
-  load_numbers(at, bytes, n, has_least, to);
-  UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += 2 * bytes) {
+INLINED void load_nibbles (const uint8_t *at, int bytes, int64_t pair, int n, int low, int fifth,
+                           bool has_least, loaded *to) {
+  load_numbers(at, bytes, pair, n, has_least, to);
+  UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += pair) {
     const uint8_t *other = 2 * i + 1 < n ? at + bytes : at;
     to->q[i] = _mm512_setzero_si512();
     if (2 * i >= n) continue;
@@ -166,8 +168,8 @@ INLINED void load_nibbles (const uint8_t *at, int bytes, int n, int low, int fif
 }
 
 #define NIBBLES(name, has_least) \
-  INLINED void load_##name (const uint8_t *at, int n, loaded *to) { \
-    load_nibbles(at, BYTES_##name, n, LOW_##name, FIFTH_##name, has_least, to); \
+  INLINED void load_##name (const uint8_t *at, int64_t pair, int n, loaded *to) { \
+    load_nibbles(at, BYTES_##name, pair, n, LOW_##name, FIFTH_##name, has_least, to); \
   }
 NIBBLES(q4_0, false)
 NIBBLES(q4_1, true)
@@ -176,10 +178,11 @@ NIBBLES(q5_1, true)
 #undef NIBBLES
 
 
-/* The words of four blocks' low bits, which stand in two vectors from 'at' on. */
-INLINED __m512i words_across (int bytes, int first) {
+/* The low bits of four blocks, those of 'first' in the first lane: what a vector has of them. */
+INLINED __m512i low_bits_of (int bytes, int low, int first) {
   short at[32];
-  UNROLL for (int i = 0; i < 32; i++) at[i] = (short)(first + i / 8 * bytes + i % 8);
+  UNROLL for (int i = 0; i < 32; i++)
+    at[i] = (short)(((2 * (i / 8) + first) * bytes + low) / 2 + i % 8);
   return _mm512_loadu_si512(at);
 }
 
@@ -188,21 +191,22 @@ INLINED __m512i words_across (int bytes, int first) {
 ** The quants of the same blocks across: of four blocks, each in a lane of 128 bits, the first
 ** sixteen in one vector and the others in the next one; blocks 0, 2, 4 and 6, then 1, 3, 5 and 7.
 */
-INLINED void load_nibbles_across (const uint8_t *at, int bytes, int n, int low, int fifth,
-                                  bool has_least, loaded *to) {
-  load_numbers(at, bytes, n, has_least, to);
+INLINED void load_nibbles_across (const uint8_t *at, int bytes, int64_t pair, int n, int low,
+                                  int fifth, bool has_least, loaded *to) {
+  load_numbers(at, bytes, pair, n, has_least, to);
   const __m512i fours = _mm512_set1_epi8(15), sixteens = _mm512_set1_epi8(16);
   UNROLL for (int odd = 0; odd < 2; odd++) {
     __m512i v = _mm512_setzero_si512();
     __mmask64 first = 0, second = 0;       /* fifth bits */
-    if (n == 8 && 6 * bytes + 16 <= 128) {
-      const uint8_t *from = at + odd * (8 * bytes - 128);
-      v = _mm512_permutex2var_epi16(_mm512_loadu_si512(from),
-                                    words_across(bytes, (low + odd * (128 - 7 * bytes)) / 2),
-                                    _mm512_loadu_si512(from + 64));
+    if (n == 8 && pair == 2 * bytes && 7 * bytes + low == 128) {
+      v = _mm512_permutex2var_epi16(_mm512_loadu_si512(at), low_bits_of(bytes, low, odd),
+                                    _mm512_loadu_si512(at + 64));
+      if (odd == 1)
+        v = _mm512_mask_broadcast_i32x4(v, 0xf000,
+                                        _mm_loadu_si128((const __m128i *)(const void *)(at + 128)));
     }
     else UNROLL for (int lane = 0; lane < 4; lane++) {
-      const uint8_t *b = at + (2 * lane + odd) * bytes;
+      const uint8_t *b = at + lane * pair + odd * bytes;
       if (2 * lane + odd >= n) continue;
       const __m128i each = _mm_loadu_si128((const __m128i *)(const void *)(b + low));
       v = lane == 0 ? _mm512_broadcast_i32x4(each)
@@ -258,15 +262,15 @@ INLINED void load_halves_of_bytes (const uint8_t *at, loaded *to) {
   }
 }
 
-INLINED void load_q4_k (const uint8_t *b, int n, loaded *to) {
-  (void)n;
+INLINED void load_q4_k (const uint8_t *b, int64_t pair, int n, loaded *to) {
+  (void)pair, (void)n;
   load_sixes(b, to);
   load_halves_of_bytes(b + 16, to);
 }
 
 /* Bit 2 i of a byte is the fifth one of its element among the first 32 of vector i. */
-INLINED void load_q5_k (const uint8_t *b, int n, loaded *to) {
-  (void)n;
+INLINED void load_q5_k (const uint8_t *b, int64_t pair, int n, loaded *to) {
+  (void)pair, (void)n;
   const __m512i fifths = _mm512_broadcast_i64x4(bytes_at(b + 16));
   load_sixes(b, to);
   load_halves_of_bytes(b + 48, to);
@@ -279,8 +283,8 @@ INLINED void load_q5_k (const uint8_t *b, int n, loaded *to) {
 }
 
 
-INLINED void load_q6_k (const uint8_t *b, int n, loaded *to) {
-  (void)n;
+INLINED void load_q6_k (const uint8_t *b, int64_t pair, int n, loaded *to) {
+  (void)pair, (void)n;
   const __m128i lanes = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(b + 192));
   const __m512i fours = _mm512_set1_epi8(15), highs = _mm512_set1_epi8(0x30);
@@ -310,33 +314,34 @@ INLINED void load_decoded (void (*decode) (const uint8_t *at, int n, span *s), c
   to->least = by_lanes(s.least);
 }
 
-INLINED void load_q2_k (const uint8_t *b, int n, loaded *to) {
-  (void)n;
+INLINED void load_q2_k (const uint8_t *b, int64_t pair, int n, loaded *to) {
+  (void)pair, (void)n;
   load_decoded(span_decoded_q2_k, b, to);
 }
 
-INLINED void load_q3_k (const uint8_t *b, int n, loaded *to) {
-  (void)n;
+INLINED void load_q3_k (const uint8_t *b, int64_t pair, int n, loaded *to) {
+  (void)pair, (void)n;
   load_decoded(span_decoded_q3_k, b, to);
 }
 
 /* }================================================================== */
 
 
-/* The first n blocks of a span: all of them, or those at the end of a row. */
-INLINED void load_span (const heed_type type, const uint8_t *at, int n, loaded *to) {
+/* The first n blocks of a span: all of them, or those at the end of a row; in pairs as above. */
+INLINED void load_span (const heed_type type, const uint8_t *at, int64_t pair, int n, loaded *to) {
   switch ((int)type) {
-#define BLOCK(NAME, name, ...) case HEED_##NAME: load_##name(at, n, to); break;
+#define BLOCK(NAME, name, ...) case HEED_##NAME: load_##name(at, pair, n, to); break;
 #include "base/blocks.def"
   }
 }
 
 /* The same across, of types with nibbles alone. */
-INLINED void load_span_across (const heed_type type, const uint8_t *at, int n, loaded *to) {
+INLINED void load_span_across (const heed_type type, const uint8_t *at, int64_t pair, int n,
+                               loaded *to) {
   switch ((int)type) {
 #define BLOCK(NAME, name, elements, bytes, least, ...) \
     case HEED_##NAME: \
-      load_nibbles_across(at, bytes, n, LOW_##name, FIFTH_##name, least, to); \
+      load_nibbles_across(at, bytes, pair, n, LOW_##name, FIFTH_##name, least, to); \
       break;
 #include "base/blocks.def"
   }
@@ -358,10 +363,10 @@ INLINED int loaded_zero (const heed_type type) {
 
 
 /* n elements from 'at' on, of whole blocks; those behind them are any quants times 0. */
-INLINED void span_loaded (const heed_type type, int elements, bool has_least, const uint8_t *at,
-                          int n, span *s) {
+INLINED void span_loaded (const heed_type type, int elements, int bytes, bool has_least,
+                          const uint8_t *at, int n, span *s) {
   loaded x;
-  load_span(type, at, n / elements, &x);
+  load_span(type, at, 2 * bytes, n / elements, &x);
   UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
     _mm512_storeu_si512(s->q + 64 * i,
                         _mm512_sub_epi8(x.q[i], _mm512_set1_epi8((char)loaded_zero(type))));
@@ -371,8 +376,8 @@ INLINED void span_loaded (const heed_type type, int elements, bool has_least, co
 
 #define BLOCK(NAME, name, elements, bytes, least, ...) \
   static void span_loaded_##name (const uint8_t *at, int n, span *s) { \
-    if (n == SPAN) span_loaded(HEED_##NAME, elements, least, at, SPAN, s); \
-    else span_loaded(HEED_##NAME, elements, least, at, n, s); \
+    if (n == SPAN) span_loaded(HEED_##NAME, elements, bytes, least, at, SPAN, s); \
+    else span_loaded(HEED_##NAME, elements, bytes, least, at, n, s); \
   }
 #include "base/blocks.def"
 

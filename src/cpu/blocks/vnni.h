@@ -195,16 +195,19 @@ VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x) {
 }
 
 
-/* The sums of 'rows' rows of x and the first n blocks of a span of w. */
+/*
+** The sums of 'rows' rows of x, at intervals of x_row, and the first n blocks of a span of w, or
+** of pairs of blocks: see load.h.
+*/
 VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int group,
-                             const uint8_t *w, int n, const vnni_span *x, int64_t spans,
-                             const int rows, __m128 *sum) {
+                             const uint8_t *w, int64_t pair, int n, const vnni_span *x,
+                             int64_t x_row, const int rows, __m128 *sum) {
   const bool across = has_nibbles(type);
   loaded s;
-  if (across) load_span_across(type, w, n, &s);
-  else load_span(type, w, n, &s);
+  if (across) load_span_across(type, w, pair, n, &s);
+  else load_span(type, w, pair, n, &s);
   UNROLL for (int r = 0; r < rows; r++) {
-    const vnni_span *each = x + r * spans;
+    const vnni_span *each = x + r * x_row;
     __m512i all = across ? vnni_sums_across(&s, each) : vnni_sums_of_groups(&s, each, group);
     if (loaded_zero(type) > 0) all = _mm512_add_epi32(all, _mm512_load_si512(each->offset));
     sum[r] = add_groups(sum[r], _mm512_cvtepi32_ps(all),
@@ -214,28 +217,53 @@ VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int gro
 }
 
 
-/* The products of a row of w, of k elements, with some rows of x, at intervals of y_row in y. */
-VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int bytes,
-                             bool has_least, const int group, const uint8_t *w, const vnni_span *x,
-                             int64_t k, const int rows, float *y, int64_t y_row, float bias) {
+/* The sums of a row of w, of k elements, without those behind the last whole span. */
+VNNI INLINED void vnni_whole (const heed_type type, const int elements, const int bytes,
+                              bool has_least, const int group, const uint8_t *w,
+                              const vnni_span *x, int64_t k, const int rows, __m128 *sum) {
   const int64_t spans = vnni_spans(k);
-  __m128 sum[VNNI_MANY - 1];
   UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm_setzero_ps();
   for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x++) {
     UNROLL for (int i = 0; i < SPAN / elements * bytes; i += 64)
       __builtin_prefetch(w + BLOCKS_AHEAD + i);
-    vnni_step(type, has_least, group, w, SPAN / elements, x, spans, rows, sum);
+    vnni_step(type, has_least, group, w, 2 * bytes, SPAN / elements, x, spans, rows, sum);
   }
-  const int n = (int)k / elements;
-  if (has_nibbles(type) && n == 2) vnni_step(type, has_least, group, w, 2, x, spans, rows, sum);
-  else if (has_nibbles(type) && n == 4)
-    vnni_step(type, has_least, group, w, 4, x, spans, rows, sum);
-  else if (n > 0) vnni_step(type, has_least, group, w, n, x, spans, rows, sum);
+  for (int i = 0; i < (int)k / elements * bytes; i += 64) __builtin_prefetch(w + BLOCKS_AHEAD + i);
+}
+
+
+/* The products of a row of w with some rows of x, at intervals of y_row in y. */
+VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int bytes,
+                             bool has_least, const int group, const uint8_t *w, const vnni_span *x,
+                             int64_t k, const int rows, float *y, int64_t y_row, float bias) {
+  const int64_t spans = vnni_spans(k);
+  const int n = (int)(k % SPAN) / elements;
+  __m128 sum[VNNI_MANY - 1];
+  vnni_whole(type, elements, bytes, has_least, group, w, x, k, rows, sum);
+  if (n > 0)
+    vnni_step(type, has_least, group, w + k / SPAN * (SPAN / elements * bytes), 2 * bytes, n,
+              x + k / SPAN, spans, rows, sum);
   UNROLL for (int r = 0; r < rows; r++) y[r * y_row] = four_sum(sum[r]) + bias;
 }
 
 
-/* The same of n rows of w, and y's columns; 'bias' is NULL, or has a number for each. */
+/* A pair of blocks of a span of x, four times: for the same pair of four rows of w. */
+INLINED void vnni_repeat (vnni_span *to, const vnni_span *x, int pair, bool across) {
+  const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+  const __m512i from = _mm512_add_epi32(lanes, _mm512_set1_epi32(pair));
+  for (int i = 0; i < SPAN_VECTORS; i++) {
+    const __m128i *lane = (const __m128i *)(const void *)(x->q + 64 * i) + pair;
+    const __m512i q = across ? _mm512_broadcast_i32x4(_mm_load_si128(lane))
+                             : _mm512_load_si512(x->q + 64 * pair);
+    _mm512_store_si512(to->q + 64 * i, q);
+  }
+  _mm512_store_ps(to->scale, _mm512_permutexvar_ps(from, _mm512_load_ps(x->scale)));
+  _mm512_store_ps(to->sum, _mm512_permutexvar_ps(from, _mm512_load_ps(x->sum)));
+  _mm512_store_si512(to->offset, _mm512_permutexvar_epi32(from, _mm512_load_si512(x->offset)));
+}
+
+
+/* n rows of w, and columns of y; 'bias' is NULL, or has a number for each. */
 typedef struct vnni_rows {
   const uint8_t *w;
   int64_t w_row, n;
@@ -243,10 +271,49 @@ typedef struct vnni_rows {
   float *y;
 } vnni_rows;
 
+#define TAIL_PAIRS (SPAN / ROUND_GROUP / 2 - 1)    /* behind the last whole span, at most */
+
+/*
+** Four rows of w, of which the pairs of blocks behind the last whole span make a span together:
+** each is of one lane of its row, so that the sums of that lane go on as those of four rows.
+*/
+VNNI INLINED void vnni_four (const heed_type type, const int elements, const int bytes,
+                             bool has_least, const int group, const vnni_rows *at, int64_t i,
+                             const vnni_span *x, int64_t k, const int rows,
+                             const vnni_span *tails, float *y, int64_t y_row) {
+  const uint8_t *w = at->w + i * at->w_row;
+  __m128 sum[4][VNNI_MANY - 1];
+  ONE_BY_ONE for (int c = 0; c < 4; c++)
+    vnni_whole(type, elements, bytes, has_least, group, w + c * at->w_row, x, k, rows, sum[c]);
+  UNROLL for (int r = 0; r < rows; r++)
+    _MM_TRANSPOSE4_PS(sum[0][r], sum[1][r], sum[2][r], sum[3][r]);
+  w += k / SPAN * (SPAN / elements * bytes);
+  UNROLL for (int p = 0; p < TAIL_PAIRS; p++)
+    if (p < k % SPAN / (2 * elements))
+      vnni_step(type, has_least, group, w + 2 * p * bytes, at->w_row, SPAN / elements, tails + p,
+                TAIL_PAIRS, rows, sum[p]);
+  const __m128 bias = at->bias != NULL ? _mm_loadu_ps(at->bias + i) : _mm_setzero_ps();
+  UNROLL for (int r = 0; r < rows; r++) {                            /* as four_sum */
+    const __m128 even = _mm_add_ps(sum[0][r], sum[2][r]), odd = _mm_add_ps(sum[1][r], sum[3][r]);
+    _mm_storeu_ps(y + r * y_row + i, _mm_add_ps(_mm_add_ps(even, odd), bias));
+  }
+}
+
+
 VNNI INLINED void vnni_columns_of (const heed_type type, const int elements, const int bytes,
                                    bool has_least, const int group, vnni_rows at,
                                    const vnni_span *x, int64_t k, const int rows, int64_t y_row) {
-  for (int64_t i = 0; i < at.n; i++)
+  vnni_span tails[(VNNI_MANY - 1) * TAIL_PAIRS];
+  int64_t i = 0;
+  if (k % (2 * elements) == 0) {
+    for (int p = 0; p < k % SPAN / (2 * elements); p++)
+      for (int r = 0; r < rows; r++)
+        vnni_repeat(&tails[r * TAIL_PAIRS + p], x + r * vnni_spans(k) + k / SPAN, p,
+                    has_nibbles(type));
+    for (; i + 4 <= at.n; i += 4)
+      vnni_four(type, elements, bytes, has_least, group, &at, i, x, k, rows, tails, at.y, y_row);
+  }
+  for (; i < at.n; i++)
     vnni_dots(type, elements, bytes, has_least, group, at.w + i * at.w_row, x, k, rows, at.y + i,
               y_row, at.bias != NULL ? at.bias[i] : 0);
 }
@@ -279,8 +346,8 @@ INLINED void vnni_load_rows (const heed_type type, const int elements, const int
     UNROLL for (int i = 0; i < SPAN_VECTORS; i++) s.q[i] = _mm512_setzero_si512();
     UNROLL for (int i = 0; i < SPAN / elements * bytes; i += 64)
       __builtin_prefetch(w + 16 * w_row + i);
-    if (r < rows && n == SPAN / elements) load_span(type, w, SPAN / elements, &s);
-    else if (r < rows) load_span(type, w, n, &s);
+    if (r < rows && n == SPAN / elements) load_span(type, w, 2 * bytes, SPAN / elements, &s);
+    else if (r < rows) load_span(type, w, 2 * bytes, n, &s);
     UNROLL for (int i = 0; i < VNNI_LANES; i++) to->q[i][r] = s.q[i];
     to->scale[r] = _mm512_castps_si512(s.scale);
     if (has_least) to->least[r] = _mm512_castps_si512(s.least);

@@ -23,6 +23,7 @@
 
 #define INLINED static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
+#define ONE_BY_ONE _Pragma("GCC unroll 1")
 
 /* Rows of a tile of a product: its accumulators, two vectors a row, nearly fill the registers. */
 #if defined(LEVEL_AVX512) || defined(LEVEL_NEON)
