@@ -40,8 +40,8 @@ INLINED void by_groups (__m512 lanes, float *groups) { _mm512_storeu_ps(groups, 
 
 /*
 ** {==================================================================
-** Eight blocks of 32 elements, of which the first n are there: others have scales of 0. They are
-** four pairs, each 'pair' bytes behind the one before: the next blocks of a row, or of other rows.
+** Eight blocks of 32 elements, of which the first n are there: others have scales of 0. Where
+** pairs of them are those of four rows, each begins 'pair' bytes behind the one before.
 ** ===================================================================
 */
 
@@ -114,11 +114,11 @@ INLINED __m512i with_fifths (__m512i q, const uint8_t *first, const uint8_t *sec
 }
 
 
-INLINED void load_q8_0 (const uint8_t *at, int64_t pair, int n, loaded *to) {
+INLINED void load_q8_0 (const uint8_t *at, int n, loaded *to) {
   enum { EACH_BLOCK = BYTES_q8_0 };
-  to->scale = block_halves(at, EACH_BLOCK, pair, 0, n);
+  to->scale = block_halves(at, EACH_BLOCK, 2 * EACH_BLOCK, 0, n);
   at += 2;
-  UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += pair)
+  UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += 2 * EACH_BLOCK)
     to->q[i] = 2 * i >= n ? _mm512_setzero_si512()
              : _mm512_xor_si512(eights_of(at, 2 * i + 1 < n ? at + EACH_BLOCK : at),
                                 _mm512_set1_epi8((char)0x80));
@@ -155,10 +155,10 @@ INLINED void load_numbers (const uint8_t *at, int bytes, int64_t pair, int n, bo
   if (has_least) to->least = block_halves(at, bytes, pair, 1, n);
 }
 
-INLINED void load_nibbles (const uint8_t *at, int bytes, int64_t pair, int n, int low, int fifth,
-                           bool has_least, loaded *to) {
-  load_numbers(at, bytes, pair, n, has_least, to);
-  UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += pair) {
+INLINED void load_nibbles (const uint8_t *at, int bytes, int n, int low, int fifth, bool has_least,
+                           loaded *to) {
+  load_numbers(at, bytes, 2 * bytes, n, has_least, to);
+  UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += 2 * bytes) {
     const uint8_t *other = 2 * i + 1 < n ? at + bytes : at;
     to->q[i] = _mm512_setzero_si512();
     if (2 * i >= n) continue;
@@ -168,8 +168,8 @@ INLINED void load_nibbles (const uint8_t *at, int bytes, int64_t pair, int n, in
 }
 
 #define NIBBLES(name, has_least) \
-  INLINED void load_##name (const uint8_t *at, int64_t pair, int n, loaded *to) { \
-    load_nibbles(at, BYTES_##name, pair, n, LOW_##name, FIFTH_##name, has_least, to); \
+  INLINED void load_##name (const uint8_t *at, int n, loaded *to) { \
+    load_nibbles(at, BYTES_##name, n, LOW_##name, FIFTH_##name, has_least, to); \
   }
 NIBBLES(q4_0, false)
 NIBBLES(q4_1, true)
@@ -262,15 +262,15 @@ INLINED void load_halves_of_bytes (const uint8_t *at, loaded *to) {
   }
 }
 
-INLINED void load_q4_k (const uint8_t *b, int64_t pair, int n, loaded *to) {
-  (void)pair, (void)n;
+INLINED void load_q4_k (const uint8_t *b, int n, loaded *to) {
+  (void)n;
   load_sixes(b, to);
   load_halves_of_bytes(b + 16, to);
 }
 
 /* Bit 2 i of a byte is the fifth one of its element among the first 32 of vector i. */
-INLINED void load_q5_k (const uint8_t *b, int64_t pair, int n, loaded *to) {
-  (void)pair, (void)n;
+INLINED void load_q5_k (const uint8_t *b, int n, loaded *to) {
+  (void)n;
   const __m512i fifths = _mm512_broadcast_i64x4(bytes_at(b + 16));
   load_sixes(b, to);
   load_halves_of_bytes(b + 48, to);
@@ -283,8 +283,8 @@ INLINED void load_q5_k (const uint8_t *b, int64_t pair, int n, loaded *to) {
 }
 
 
-INLINED void load_q6_k (const uint8_t *b, int64_t pair, int n, loaded *to) {
-  (void)pair, (void)n;
+INLINED void load_q6_k (const uint8_t *b, int n, loaded *to) {
+  (void)n;
   const __m128i lanes = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(b + 192));
   const __m512i fours = _mm512_set1_epi8(15), highs = _mm512_set1_epi8(0x30);
@@ -314,28 +314,28 @@ INLINED void load_decoded (void (*decode) (const uint8_t *at, int n, span *s), c
   to->least = by_lanes(s.least);
 }
 
-INLINED void load_q2_k (const uint8_t *b, int64_t pair, int n, loaded *to) {
-  (void)pair, (void)n;
+INLINED void load_q2_k (const uint8_t *b, int n, loaded *to) {
+  (void)n;
   load_decoded(span_decoded_q2_k, b, to);
 }
 
-INLINED void load_q3_k (const uint8_t *b, int64_t pair, int n, loaded *to) {
-  (void)pair, (void)n;
+INLINED void load_q3_k (const uint8_t *b, int n, loaded *to) {
+  (void)n;
   load_decoded(span_decoded_q3_k, b, to);
 }
 
 /* }================================================================== */
 
 
-/* The first n blocks of a span: all of them, or those at the end of a row; in pairs as above. */
-INLINED void load_span (const heed_type type, const uint8_t *at, int64_t pair, int n, loaded *to) {
+/* The first n blocks of a span: all of them, or those at the end of a row. */
+INLINED void load_span (const heed_type type, const uint8_t *at, int n, loaded *to) {
   switch ((int)type) {
-#define BLOCK(NAME, name, ...) case HEED_##NAME: load_##name(at, pair, n, to); break;
+#define BLOCK(NAME, name, ...) case HEED_##NAME: load_##name(at, n, to); break;
 #include "base/blocks.def"
   }
 }
 
-/* The same across, of types with nibbles alone. */
+/* The same across, of types with nibbles alone; also of pairs of blocks of four rows. */
 INLINED void load_span_across (const heed_type type, const uint8_t *at, int64_t pair, int n,
                                loaded *to) {
   switch ((int)type) {
@@ -363,10 +363,10 @@ INLINED int loaded_zero (const heed_type type) {
 
 
 /* n elements from 'at' on, of whole blocks; those behind them are any quants times 0. */
-INLINED void span_loaded (const heed_type type, int elements, int bytes, bool has_least,
-                          const uint8_t *at, int n, span *s) {
+INLINED void span_loaded (const heed_type type, int elements, bool has_least, const uint8_t *at,
+                          int n, span *s) {
   loaded x;
-  load_span(type, at, 2 * bytes, n / elements, &x);
+  load_span(type, at, n / elements, &x);
   UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
     _mm512_storeu_si512(s->q + 64 * i,
                         _mm512_sub_epi8(x.q[i], _mm512_set1_epi8((char)loaded_zero(type))));
@@ -376,8 +376,8 @@ INLINED void span_loaded (const heed_type type, int elements, int bytes, bool ha
 
 #define BLOCK(NAME, name, elements, bytes, least, ...) \
   static void span_loaded_##name (const uint8_t *at, int n, span *s) { \
-    if (n == SPAN) span_loaded(HEED_##NAME, elements, bytes, least, at, SPAN, s); \
-    else span_loaded(HEED_##NAME, elements, bytes, least, at, n, s); \
+    if (n == SPAN) span_loaded(HEED_##NAME, elements, least, at, SPAN, s); \
+    else span_loaded(HEED_##NAME, elements, least, at, n, s); \
   }
 #include "base/blocks.def"
 

@@ -196,8 +196,8 @@ VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x) {
 
 
 /*
-** The sums of 'rows' rows of x, at intervals of x_row, and the first n blocks of a span of w, or
-** of pairs of blocks: see load.h.
+** The sums of 'rows' rows of x, at intervals of x_row, and the first n blocks of a span of w. Those
+** across may be pairs of blocks of four rows: see load.h.
 */
 VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int group,
                              const uint8_t *w, int64_t pair, int n, const vnni_span *x,
@@ -205,7 +205,7 @@ VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int gro
   const bool across = has_nibbles(type);
   loaded s;
   if (across) load_span_across(type, w, pair, n, &s);
-  else load_span(type, w, pair, n, &s);
+  else load_span(type, w, n, &s);
   UNROLL for (int r = 0; r < rows; r++) {
     const vnni_span *each = x + r * x_row;
     __m512i all = across ? vnni_sums_across(&s, each) : vnni_sums_of_groups(&s, each, group);
@@ -247,15 +247,13 @@ VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int
 }
 
 
-/* A pair of blocks of a span of x, four times: for the same pair of four rows of w. */
-INLINED void vnni_repeat (vnni_span *to, const vnni_span *x, int pair, bool across) {
+/* A pair of blocks of a span of x, across, four times: for the same pair of four rows of w. */
+INLINED void vnni_repeat (vnni_span *to, const vnni_span *x, int pair) {
   const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
   const __m512i from = _mm512_add_epi32(lanes, _mm512_set1_epi32(pair));
   for (int i = 0; i < SPAN_VECTORS; i++) {
     const __m128i *lane = (const __m128i *)(const void *)(x->q + 64 * i) + pair;
-    const __m512i q = across ? _mm512_broadcast_i32x4(_mm_load_si128(lane))
-                             : _mm512_load_si512(x->q + 64 * pair);
-    _mm512_store_si512(to->q + 64 * i, q);
+    _mm512_store_si512(to->q + 64 * i, _mm512_broadcast_i32x4(_mm_load_si128(lane)));
   }
   _mm512_store_ps(to->scale, _mm512_permutexvar_ps(from, _mm512_load_ps(x->scale)));
   _mm512_store_ps(to->sum, _mm512_permutexvar_ps(from, _mm512_load_ps(x->sum)));
@@ -305,11 +303,10 @@ VNNI INLINED void vnni_columns_of (const heed_type type, const int elements, con
                                    const vnni_span *x, int64_t k, const int rows, int64_t y_row) {
   vnni_span tails[(VNNI_MANY - 1) * TAIL_PAIRS];
   int64_t i = 0;
-  if (k % (2 * elements) == 0) {
+  if (has_nibbles(type) && k % (2 * elements) == 0) {
     for (int p = 0; p < k % SPAN / (2 * elements); p++)
       for (int r = 0; r < rows; r++)
-        vnni_repeat(&tails[r * TAIL_PAIRS + p], x + r * vnni_spans(k) + k / SPAN, p,
-                    has_nibbles(type));
+        vnni_repeat(&tails[r * TAIL_PAIRS + p], x + r * vnni_spans(k) + k / SPAN, p);
     for (; i + 4 <= at.n; i += 4)
       vnni_four(type, elements, bytes, has_least, group, &at, i, x, k, rows, tails, at.y, y_row);
   }
@@ -346,8 +343,8 @@ INLINED void vnni_load_rows (const heed_type type, const int elements, const int
     UNROLL for (int i = 0; i < SPAN_VECTORS; i++) s.q[i] = _mm512_setzero_si512();
     UNROLL for (int i = 0; i < SPAN / elements * bytes; i += 64)
       __builtin_prefetch(w + 16 * w_row + i);
-    if (r < rows && n == SPAN / elements) load_span(type, w, 2 * bytes, SPAN / elements, &s);
-    else if (r < rows) load_span(type, w, 2 * bytes, n, &s);
+    if (r < rows && n == SPAN / elements) load_span(type, w, SPAN / elements, &s);
+    else if (r < rows) load_span(type, w, n, &s);
     UNROLL for (int i = 0; i < VNNI_LANES; i++) to->q[i][r] = s.q[i];
     to->scale[r] = _mm512_castps_si512(s.scale);
     if (has_least) to->least[r] = _mm512_castps_si512(s.least);
