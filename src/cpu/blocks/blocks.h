@@ -96,7 +96,7 @@ INLINED float end_sum (const block_product *p, block_lanes first, block_lanes se
 /* SPAN elements of w, from element k of a row on; what is read a little later is fetched. */
 INLINED void decode_span (const block_product *p, const uint8_t *row, int64_t k, int now, span *s) {
   const uint8_t *at = row + k / SPAN * p->w_span;
-  for (int64_t i = 0; i < p->w_span; i += 64) __builtin_prefetch(at + BLOCKS_AHEAD + i);
+  fetch_blocks(at, p->w_span);
   p->decode->decode(at, now, s);
 }
 

@@ -12,13 +12,19 @@
 
 #define SPAN 256                   /* elements that are decoded at a time */
 #define SPAN_GROUPS (SPAN / DECODE_GROUP)
-#define BLOCKS_AHEAD 8192          /* bytes from a span to those that are fetched meanwhile */
+#define BLOCKS_AHEAD 16384         /* bytes from a span to those that are fetched meanwhile */
 
 /* Element i is q[i] * scale[i / 16], plus least[i / 16] where the type has it. */
 typedef struct span {
   int8_t q[SPAN];
   float scale[SPAN_GROUPS], least[SPAN_GROUPS];
 } span;
+
+
+/* Fetches as many bytes as are read now from BLOCKS_AHEAD behind them, into the second cache. */
+INLINED void fetch_blocks (const uint8_t *at, int64_t bytes) {
+  UNROLL for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + BLOCKS_AHEAD + i, 0, 2);
+}
 
 
 static inline float half_at (const uint8_t *at) {

@@ -224,11 +224,10 @@ VNNI INLINED void vnni_whole (const heed_type type, const int elements, const in
   const int64_t spans = vnni_spans(k);
   UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm_setzero_ps();
   for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x++) {
-    UNROLL for (int i = 0; i < SPAN / elements * bytes; i += 64)
-      __builtin_prefetch(w + BLOCKS_AHEAD + i);
+    fetch_blocks(w, SPAN / elements * bytes);
     vnni_step(type, has_least, group, w, 2 * bytes, SPAN / elements, x, spans, rows, sum);
   }
-  for (int i = 0; i < (int)k / elements * bytes; i += 64) __builtin_prefetch(w + BLOCKS_AHEAD + i);
+  fetch_blocks(w, k / elements * bytes);
 }
 
 
