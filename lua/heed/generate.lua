@@ -254,8 +254,8 @@ end
 ---@field capture? boolean record the step of one more id and replay it without Lua, as
 ---`heed.capture` does: with a cache of fixed capacity, the caller's or one that is made here.
 ---Unless given, a model of heed's own classes without hooks and callbacks of weights is replayed
----behind the first ids where many may come and rows are of one length, without beams, lookup,
----window, context and a cache of the caller's
+---where many ids may come and rows are of one length, without beams, lookup, window, context and a
+---cache of the caller's
 ---@field check? boolean compare the first steps with a cache with full passes, whatever the cache
 ---is, and refuse where they differ
 ---@field cache? boolean|table false: everything is computed again for each id; or a cache. The

@@ -144,6 +144,12 @@ function steps.joined(cache, use)
 end
 
 
+---Whether the cache holds nothing yet of the use whose turn it is.
+---@param cache heed.Cache
+---@return boolean
+function steps.is_new(cache) return not cache.slots[cache.turn] end
+
+
 ---The keys and values that a cache holds of a use of a layer, nil before its first step.
 ---@param cache heed.Cache
 ---@param use heed.cache.use
