@@ -183,6 +183,7 @@ function Cache:has_moved() return self.step and store_of(self).has_moved(self) e
 ---@return {k: heed.Tensor, v: heed.Tensor, lengths: heed.Tensor?, keys: heed.Tensor?}?
 function Cache:context(layer)
   store_of(self).check_capture()
+  if #self.contexts == 0 and type(layer) == "table" then return nil end      -- none was stored
   local slot = self.slots[steps.use_of(self, layer)]
   return slot and slot.context or nil
 end
