@@ -40,6 +40,7 @@ local options = require "heed.internal.options"
 local steps = require "heed.nn.cache.steps"
 
 local fail = heed.fail
+local getmetatable, rawequal, type = getmetatable, rawequal, type   -- calls of layers take them
 
 ---@class heed.Cache
 ---> heed.nn.Cache{capacity = 8}:length() == 0
