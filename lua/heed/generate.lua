@@ -171,8 +171,8 @@ end
 local function advance(o, prompt, rows, logits, generator)
   o.history = o.repetition_penalty and histories(prompt, rows) or nil
   local changed = o.logits and hook.apply(o.logits, logits, rows) or logits
-  sampling.check_best("generate", changed)
-  local ids, next_ids = generator:run(sampling.draw, changed, o), {}
+  local best = sampling.check_best("generate", changed)
+  local ids, next_ids = generator:run(sampling.draw, changed, o, best), {}
   local drawn, scores = ids:totable(), o.scores and sampling.scores(logits, ids):totable() or {}
   for b = 1, #rows do
     next_ids[b] = drawn[b]

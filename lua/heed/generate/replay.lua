@@ -168,16 +168,16 @@ local function cannot_record(message)
 end
 
 
----f(t) by a replay; copied, since the next one writes over it. Nil where f cannot be recorded, and
----nobody asked for replays: then nothing has changed.
+---f(t) by a replay; the next one writes over it. Nil where f cannot be recorded, and nobody asked
+---for replays: then nothing has changed.
 ---@param f fun(t: heed.Tensor): heed.Tensor
 ---@param t heed.Tensor
 ---@return heed.Tensor?
 function Replay:call(f, t)
   self.captured = self.captured or capture.capture(f)
-  if self.chosen then return self.captured(t):clone() end
+  if self.chosen then return self.captured(t) end
   local done, result = pcall(self.captured, t)
-  if done then return result:clone() end
+  if done then return result end
   if cannot_record(result) then return nil end
   error(result, 0)
 end

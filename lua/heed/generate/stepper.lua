@@ -302,7 +302,7 @@ local function call_or_replay(self, t)
 end
 
 
----The logits behind one more id for each row.
+---The logits behind one more id for each row, which hold until the next step.
 ---@param ids integer[]
 ---@return heed.Tensor logits (R, V)
 function Stepper:step(ids)
