@@ -128,6 +128,30 @@ describe("a step with a cache of a fixed capacity", function()
     end)
   end)
 
+  it("attends to the keys of the first call alone, as one that grows", function()
+    local attention = require "heed.internal.attention"
+    local run, seen = attention.run, {}
+    attention.run = function(q, k, ...)
+      seen[#seen + 1] = k:size(3)
+      return run(q, k, ...)
+    end
+    local mask = heed.mask.window(1)
+    local done, why = pcall(heed.no_grad, function()
+      for _, o in ipairs{{causal = true}, {}, {causal = true, mask = mask}} do
+        local layer, x = nn.MultiHeadAttention(8, 4, {rope = true}), heed.randn(2, 3, 8)
+        o.cache = nn.Cache()
+        local grown = layer(x, o)
+        o.cache = capacity(5)
+        assert.is_true(grown:equal(layer(x, o)))
+        o.causal = true
+        layer(x:narrow(2, 1, 1), o)
+      end
+    end)
+    attention.run = run
+    assert(done, why)
+    assert.same({3, 3, 5, 3, 3, 5, 3, 3, 5}, seen)
+  end)
+
   for what, mask in pairs{
     ["a window"] = heed.mask.window(2), ["every other key"] = heed.mask.every(2),
     ["a joined mask"] = heed.mask.window(1) | heed.mask.every(3) & ~heed.mask.window(3),

@@ -171,8 +171,8 @@ end
 local function advance(o, prompt, rows, logits, generator)
   o.history = o.repetition_penalty and histories(prompt, rows) or nil
   local changed = o.logits and hook.apply(o.logits, logits, rows) or logits
-  sampling.check_best("generate", changed)
-  local ids, next_ids = generator:run(sampling.draw, changed, o), {}
+  local best = sampling.check_best("generate", changed)
+  local ids, next_ids = generator:run(sampling.draw, changed, o, best), {}
   local drawn, scores = ids:totable(), o.scores and sampling.scores(logits, ids):totable() or {}
   for b = 1, #rows do
     next_ids[b] = drawn[b]
@@ -254,8 +254,8 @@ end
 ---@field capture? boolean record the step of one more id and replay it without Lua, as
 ---`heed.capture` does: with a cache of fixed capacity, the caller's or one that is made here.
 ---Unless given, a model of heed's own classes without hooks and callbacks of weights is replayed
----behind the first ids where many may come and rows are of one length, without beams, lookup,
----window, context and a cache of the caller's
+---where many ids may come and rows are of one length, without beams, lookup, window, context and a
+---cache of the caller's
 ---@field check? boolean compare the first steps with a cache with full passes, whatever the cache
 ---is, and refuse where they differ
 ---@field cache? boolean|table false: everything is computed again for each id; or a cache. The

@@ -2523,14 +2523,16 @@ function heed.core.has_values(options) end
 ---@param t heed.Tensor
 function heed.core.pack(t) end
 
----Whether two values are tensors of one type.
----> heed.core.same_type(heed.zeros(1), heed.ones(2, 3)) == true
----> heed.core.same_type(heed.zeros(1), heed.zeros(1, {dtype = "int64"})) == false
----> heed.core.same_type(heed.zeros(1), "float32") == false
+---Whether two values are tensors that a linear layer may multiply as they are: of one type, or a
+---weight in blocks and floats.
+---> heed.core.serves(heed.zeros(1), heed.ones(2, 3)) == true
+---> heed.core.serves(heed.zeros(1), heed.zeros(1, {dtype = "int64"})) == false
+---> heed.core.serves(heed.quantize(heed.zeros(1, 32), "q8_0"), heed.zeros(1)) == true
+---> heed.core.serves("float32", heed.zeros(1)) == false
+---@param weight any
 ---@param x any
----@param y any
 ---@return boolean
-function heed.core.same_type(x, y) end
+function heed.core.serves(weight, x) end
 
 ---The table of operations: for each its name, the name of its in-place variant, whether tensors
 ---have it as a method, how many results it has, and its parameters.

@@ -10,10 +10,10 @@ sealed.here = type(require "heed") == "userdata"
 -- Modules that scripts of a sealed state cannot require.
 local MODULES <const> = {
   "heed.attention.places", "heed.attention.rope_scaling", "heed.constrain.json", "heed.core",
-  "heed.generate.replay", "heed.help.entries", "heed.internal.classes", "heed.internal.options",
-  "heed.internal.reference", "heed.internal.rule", "heed.internal.synonyms",
-  "heed.internal.torch_words", "heed.models.lower", "heed.nn.hooks", "heed.nn.parameter",
-  "heed.plot.gnuplot", "heed.train.validation",
+  "heed.generate.replay", "heed.help.entries", "heed.internal.attention", "heed.internal.classes",
+  "heed.internal.options", "heed.internal.reference", "heed.internal.rule",
+  "heed.internal.synonyms", "heed.internal.torch_words", "heed.models.lower", "heed.nn.hooks",
+  "heed.nn.parameter", "heed.plot.gnuplot", "heed.train.validation",
 }
 
 -- Modules that need none of those: specs read their own data by copies of them.
@@ -67,6 +67,7 @@ local TESTS <const> = {
   ["spec/generate_replay_spec.lua"] = {
     ["^gives way to calls"] = "a layer's class is written to",
     ["^passes on errors"] = "a layer's class is written to",
+    ["^reads the prompt into the cache"] = "a cache's class is written to",
   },
   ["spec/help_spec.lua"] = {["^the reader of comments$"] = CORE},
   ["spec/hints_spec.lua"] = {["^amounts of memory$"] = LIMIT},

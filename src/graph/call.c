@@ -38,16 +38,22 @@ static bool run_autocast (call *c, const op_row *row, heed_value *args) {
 }
 
 
-bool call_run (call *c, const heed_value *given, int n, heed_value *args) {
+static inline bool run (call *c, const char *name, const heed_value *given, int n,
+                        heed_value *args) {
   heed_context *cx = c->cx;
   const float_mode mode = float_mode_begin();
   const op_row *row = op_row_of(cx, c->op);
   bool mixed = cx->scope.mixed != HEED_FLOAT32;
   bool good = call_accept(cx, c->op, given, n, args) &&
               (mixed ? run_autocast : run_on_device)(c, row, args) &&
-              !core_lost(cx, op_name(c->op));
+              !core_lost(cx, name);
   float_mode_end(mode);
   return good;
+}
+
+
+bool call_run (call *c, const heed_value *given, int n, heed_value *args) {
+  return run(c, op_name(c->op), given, n, args);
 }
 
 
@@ -57,11 +63,14 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
   call c = {.cx = cx, .op = op};
   if (out == NULL) return 0;
   for (int i = 0; i < HEED_RESULTS; i++) out[i] = NULL;
-  if (!check_given(cx, op, given, n) || core_interrupted(cx, op_name(op))) return 0;
+  if (!check_given(cx, op, given, n)) return 0;
+  const char *name = op_name(op);
+  if (core_interrupted(cx, name)) return 0;
   if (cx->storages.account.blocks >= cx->storages.account.pressed) storage_relieve(cx);
   int results = op_signature(cx, op)->results;
-  const call_scope s = call_begin(cx, op_name(op));
-  bool good = call_run(&c, given, n, args);
+  call_scope s;
+  call_begin(cx, name, &s);
+  bool good = run(&c, name, given, n, args);
   for (int i = 0; good && i < results; i++) out[i] = heed_keep(c.out[i]);
   call_end(cx, &s);
   return good ? results : 0;

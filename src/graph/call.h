@@ -85,12 +85,13 @@ typedef struct call_scope {
   heed_region region;              /* if a profile runs: the one around it */
 } call_scope;
 
-static inline call_scope call_begin (heed_context *cx, const char *name) {
-  call_scope s = {.before = scope_begin(cx), .temporaries = cx->graph->temporaries.n};
+static inline void call_begin (heed_context *cx, const char *name, call_scope *s) {
+  s->before = scope_begin(cx);
+  s->temporaries = cx->graph->temporaries.n;
+  s->region = (heed_region){0};
   if (cx->scope.caller == NULL) cx->scope.caller = name;
   cx->scope.composing = false;
-  if (cx->profile != NULL) s.region = profile_enter(cx, cx->scope.caller);
-  return s;
+  if (cx->profile != NULL) s->region = profile_enter(cx, cx->scope.caller);
 }
 static inline void call_end (heed_context *cx, const call_scope *s) {
   scope_end(cx, &s->before);

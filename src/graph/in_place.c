@@ -140,7 +140,8 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   heed_tensor *t = given->tensor;
   if (!check_target(cx, name, t, cx->scope.recording) || core_interrupted(cx, name)) return false;
   if (!capture_input(cx, t) || !capture_input(cx, tensor_viewed(t))) return false;
-  const call_scope s = call_begin(cx, name);
+  call_scope s;
+  call_begin(cx, name, &s);
   cx->scope.device = tensor_device(t);
   cx->scope.target = t->store;
   heed_keep(t);                    /* arguments may be dropped while memory is made */

@@ -228,7 +228,8 @@ static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
                      "requires grad, as frozen parameters do not, or it was made within no_grad");
   const char *name = cx->scope.caller != NULL ? cx->scope.caller : "backward";
   const heed_region around = heed_region_begin(cx, name);
-  const call_scope s = call_begin(cx, cx->scope.caller);
+  call_scope s;
+  call_begin(cx, cx->scope.caller, &s);
   heed_set_autocast(cx, HEED_FLOAT32);
   cx->scope.recording = p->records;
   work_on_device_of(y);

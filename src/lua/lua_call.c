@@ -566,14 +566,6 @@ static int l_has_values (lua_State *L) {
 }
 
 
-/* same_type(x, y): are both tensors, of one type? Linear layers ask for each call, hence here. */
-static int l_same_type (lua_State *L) {
-  const heed_tensor *x = raw_tensor(L, 1), *y = raw_tensor(L, 2);
-  lua_pushboolean(L, x != NULL && y != NULL && heed_type_of(x) == heed_type_of(y));
-  return 1;
-}
-
-
 /* pack(t): t is a weight of many products: heed_pack */
 static int l_pack (lua_State *L) {
   enter(L);
@@ -588,7 +580,7 @@ static bool is_internal (heed_op op) { return op == HEED_attention_mask; }
 
 void open_ops (lua_State *L, int module, int methods, int internal) {
   static const luaL_Reg functions[] = {
-    {"has_values", l_has_values}, {"pack", l_pack}, {"same_type", l_same_type}, {NULL, NULL}
+    {"has_values", l_has_values}, {"pack", l_pack}, {NULL, NULL}
   };
   register_functions(L, functions, internal);
   for (int i = 0; i < HEED_NOPS; i++) {

@@ -1,5 +1,5 @@
 /*
-** lua_describe.c - C's tables of operations, masks and optimizers as tables of Lua.
+** lua_describe.c - C's tables of operations, masks, optimizers and blocks as tables of Lua.
 */
 
 #include <math.h>
@@ -230,11 +230,26 @@ static int l_blocks (lua_State *L) {
 }
 
 
+/* Blocks serve floats of any type. */
+static bool serves (heed_type weight, heed_type x) {
+  return weight == x || (heed_type_block(weight) > 1 && x >= HEED_FLOAT16 && x < HEED_NTYPES);
+}
+
+
+/* serves(weight, x): are both tensors, of types that go together? Linear layers ask for each call,
+   hence here. */
+static int l_serves (lua_State *L) {
+  const heed_tensor *weight = raw_tensor(L, 1), *x = raw_tensor(L, 2);
+  lua_pushboolean(L, weight != NULL && x != NULL &&
+                  serves(heed_type_of(weight), heed_type_of(x)));
+  return 1;
+}
+
+
 void open_describe (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"blocks", l_blocks}, {"mask_words", l_mask_words}, {"operations", l_operations},
-    {"optimizers", l_optimizers},
-    {NULL, NULL}
+    {"optimizers", l_optimizers}, {"serves", l_serves}, {NULL, NULL}
   };
   register_functions(L, functions, internal);
 }

@@ -21,13 +21,13 @@
 ** call: see scope_begin.
 */
 typedef struct scope {
-  const char *caller;              /* what messages name; NULL: the operation */
   device *device;                  /* where the call works */
   const storage *target;           /* what a call in place writes, or NULL */
+  const char *caller;              /* what messages name; NULL: the operation */
   heed_type mixed;                 /* the type of products in mixed precision; FLOAT32: it is off */
   bool recording;                  /* calls become nodes of the graph */
-  bool composing;                  /* a gradient that is recorded is made: of operations alone */
   bool gradient;                   /* an operation's gradient is made */
+  bool composing;                  /* a gradient that is recorded is made: of operations alone */
   int layer;                       /* that works: see heed_set_layer */
   int held;                        /* of 'stop', when the scope began */
 } scope;
@@ -58,9 +58,10 @@ void core_close (heed_context *cx);                  /* at once: it has no tenso
 ** The scope of a call: what is set in cx->scope between begin and end is undone at the end.
 ** Work that writes the target of a call in place is held until that call ends.
 */
-static inline scope scope_begin (heed_context *cx) {
-  cx->scope.held = cx->stop.held;
-  return cx->scope;
+static inline scope scope_begin (const heed_context *cx) {
+  scope before = cx->scope;
+  before.held = cx->stop.held;
+  return before;
 }
 static inline void scope_end (heed_context *cx, const scope *before) {
   if (cx->scope.target != before->target) cx->stop.held = before->held;

@@ -167,7 +167,8 @@ static bool take_gradients (clipping *o, int n, heed_tensor *const *parameters) 
 
 static heed_tensor *clip_within (clipping *o, double p, int n, heed_tensor *const *parameters) {
   heed_context *cx = o->cx;
-  const call_scope s = call_begin(cx, "clip_grad_norm");
+  call_scope s;
+  call_begin(cx, "clip_grad_norm", &s);
   cx->scope.recording = false;
   const float_mode mode = float_mode_begin();
   heed_tensor *norm = NULL;

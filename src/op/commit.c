@@ -148,7 +148,8 @@ bool heed_commit (heed_context *cx, const heed_changes *changes) {
   if (!changes->uninterrupted && core_interrupted(cx, name_of(changes))) return false;
   const char *name = cx->scope.caller != NULL ? cx->scope.caller : name_of(changes);
   const heed_region around = heed_region_begin(cx, name);
-  const call_scope s = call_begin(cx, NULL);
+  call_scope s;
+  call_begin(cx, NULL, &s);
   cx->stop.held += changes->uninterrupted;
   const float_mode mode = float_mode_begin();
   cx->scope.recording = false;

@@ -34,7 +34,7 @@ function hook.apply(f, logits, rows, beams)
       changed[r] = checked(given, row, r, logits)
     end
   end
-  return heed.stack(changed, 1)
+  return #changed == 1 and changed[1]:unsqueeze(1) or heed.stack(changed, 1)
 end
 
 

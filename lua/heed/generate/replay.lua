@@ -1,9 +1,10 @@
 -- Steps of generation that are recorded once and replayed without Lua: one more id for each row is
 -- the same work each time where keys lie in a cache of fixed capacity.
 --
--- A cache that the caller gave has a capacity. Otherwise the prompt is read into a cache that
--- grows, and the steps behind it take one of fixed capacity with the same keys. A full one gives
--- way to another with room for twice as many tokens, and the step is recorded anew.
+-- A cache that the caller gave has a capacity. Otherwise one is made for the prompt and the ids
+-- behind it. A full one gives way to another with room for twice as many tokens, and the step is
+-- recorded anew. Where a model's own code may ask for a cache that grows, the prompt is read into
+-- one, and the steps behind it take one of fixed capacity with the same keys.
 
 local Cache = require "heed.nn.cache"
 local capture = require "heed.capture"
@@ -23,17 +24,17 @@ local fail = heed.fail
 ---@field most integer how many tokens there are at most, those of the prompt too
 ---@field given boolean whether the cache is the caller's
 ---@field chosen boolean whether the caller asked for replays: what cannot be recorded is refused
----@field seen integer how many steps there were
----@field allowed boolean whether steps are replayed
+---@field alike boolean whether nothing tells replays from calls, nor one cache from another
+---@field begun boolean whether there was a step
 ---@field captured function|false
 local Replay = {}
 Replay.__index = Replay
 
 local ROOM <const> = 256             -- for so many more ids, or as many as there are
 
--- To record takes the time of some called steps: where nobody asks for replays, they begin behind
--- so many steps, which often are all of them, if as many as pay for it may come.
-local FIRST <const>, WORTH <const> = 4, 28
+-- To record takes the time of a called step: where nobody asks for replays, there are some if so
+-- many ids may come, of which many pay for it.
+local WORTH <const> = 32
 
 
 -- Why a replay of a module's call may do less than the call; nil where it does the same.
@@ -42,9 +43,10 @@ local function obstacle(module)
 end
 
 
--- Whether a module runs code of the caller's.
+-- Whether a module runs code of the caller's: its class, its forward, a function of positions.
 local function is_foreign(module)
   return not kin.is_own(getmetatable(module)) or rawget(module, "forward") ~= nil
+         or type(rawget(module, "position")) == "function"
 end
 
 
@@ -86,8 +88,8 @@ end
 local function is_made_here(cache) return cache == nil or cache == true end
 
 
----Replays where option capture asks for them; or, where the caller says nothing, behind the first
----steps of a model of heed's own layers that is called for one more id each time. False for calls.
+---Replays where option capture asks for them; or, where the caller says nothing, for a model of
+---heed's own layers that is called for one more id each time. False for calls.
 ---@param model function
 ---@param modules heed.Module[] of the model: none of a plain function
 ---@param o heed.generate.options
@@ -102,22 +104,37 @@ function Replay.choose(model, modules, o, most, alike)
       fail("generate: option capture: prompts of one length expected")
     end
   elseif o.capture == false or not is_made_here(o.cache) or not alike or o.beams or o.lookup
-         or o.window or o.context ~= nil or o.max < FIRST + WORTH then
+         or o.window or o.context ~= nil or o.max < WORTH or not may_replay(modules) then
     return false
   end
   return setmetatable({
     model = model, modules = modules, most = most, given = given, chosen = o.capture or false,
-    captured = false, seen = 0, allowed = o.capture or false,
+    captured = false, alike = not o.capture or may_replay(modules), begun = false,
   }, Replay)
 end
 
 
----Whether the next step is replayed.
+-- Room in a cache of so many tokens for n more, and for what may follow them.
+local function with_room(self, length, n)
+  local room = math.min(self.most - length, math.max(ROOM, length))
+  return Cache{capacity = length + math.max(n, room)}
+end
+
+
+---An empty cache for a prompt.
+---@param length integer how many tokens it has
+---@return heed.Cache
+function Replay:cache_for(length)
+  return self.alike and self.most > length and with_room(self, length, 0) or Cache()
+end
+
+
+---Whether the next step is replayed. Callbacks of the prompt's ids may have added hooks.
 ---@return boolean
 function Replay:is_due()
-  self.seen = self.seen + 1
-  if self.seen == FIRST + 1 then self.allowed = self.allowed or may_replay(self.modules) end
-  return self.allowed
+  if not self.begun then self.alike = self.chosen or may_replay(self.modules) end
+  self.begun = true
+  return self.alike
 end
 
 
@@ -133,9 +150,8 @@ function Replay:roomy(cache, n)
   if self.given then return cache end
   local length = cache:length()
   if cache.capacity and length + n <= cache.capacity then return cache end
-  local room = math.max(n, math.min(self.most - length, math.max(ROOM, length)))
   self.captured = false
-  return moved(self, cache, Cache{capacity = length + room})
+  return moved(self, cache, with_room(self, length, n))
 end
 
 
@@ -152,16 +168,16 @@ local function cannot_record(message)
 end
 
 
----f(t) by a replay; copied, since the next one writes over it. Nil where f cannot be recorded, and
----nobody asked for replays: then nothing has changed.
+---f(t) by a replay; the next one writes over it. Nil where f cannot be recorded, and nobody asked
+---for replays: then nothing has changed.
 ---@param f fun(t: heed.Tensor): heed.Tensor
 ---@param t heed.Tensor
 ---@return heed.Tensor?
 function Replay:call(f, t)
   self.captured = self.captured or capture.capture(f)
-  if self.chosen then return self.captured(t):clone() end
+  if self.chosen then return self.captured(t) end
   local done, result = pcall(self.captured, t)
-  if done then return result:clone() end
+  if done then return result end
   if cannot_record(result) then return nil end
   error(result, 0)
 end

@@ -170,14 +170,15 @@ end
 ---Ids of rows, and what their probabilities were.
 ---@param logits heed.Tensor (R, V)
 ---@param o heed.sample.options with a history for each row
+---@param best? number[] what `check_best` gave for these logits
 ---@return heed.Tensor ids int64 (R)
 ---@return heed.Tensor? probabilities (R, V); nil of the best ids, unless o.probabilities
-function sampling.draw(logits, o)
+function sampling.draw(logits, o, best)
   if logits.dtype ~= "float64" then logits = logits:to("float32") end
-  logits = penalised(logits, o)
-  if o.temperature == 0 then return certain(logits, o) end
-  local largest = largest_of(sampling.check_best("sample", logits))
-  local probabilities = probabilities_of(logits, largest, o)
+  local changed = penalised(logits, o)
+  if o.temperature == 0 then return certain(changed, o) end
+  if not best or changed ~= logits then best = sampling.check_best("sample", changed) end
+  local probabilities = probabilities_of(changed, largest_of(best), o)
   return probabilities:multinomial(1):squeeze(2), probabilities
 end
 

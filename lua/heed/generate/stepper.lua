@@ -55,9 +55,9 @@ local function longest_of(rows)
 end
 
 
-local function cache_of(cache)
+local function cache_of(cache, replay, longest)
   if cache == false then return false end
-  if cache == nil or cache == true then return Cache() end
+  if cache == nil or cache == true then return replay and replay:cache_for(longest) or Cache() end
   if type(cache) == "table" and cache.reorder then return cache end
   fail("generate: a boolean or an nn.Cache expected as option cache, got %s", kind(cache))
 end
@@ -128,15 +128,16 @@ end
 ---@param copies integer how many rows each prompt has
 ---@return heed.generate.Stepper
 function Stepper.new(model, modules, prompt, o, copies)
-  local lengths = lengths_of(prompt.rows)
+  local lengths, longest = lengths_of(prompt.rows), longest_of(prompt.rows)
+  local replay = Replay.choose(model, modules, o, longest + o.max, lengths == "whole")
   local function repeated(t) return t and (copies == 1 and t or t:repeat_interleave(copies, 1)) end
   return setmetatable({
-    model = model, prompt = prompt, cache = cache_of(o.cache), rows = false,
+    model = model, prompt = prompt, cache = cache_of(o.cache, replay, longest),
+    rows = false, replay = replay,
     context = repeated(prompt.context),
     context_lengths = repeated(prompt.context_lengths),
     lengths = lengths, modules = modules, checks = checks_of(model, modules, lengths, o),
     own = not Cache.is(o.cache), asked = o.check, window = o.window or false,
-    replay = Replay.choose(model, modules, o, longest_of(prompt.rows) + o.max, lengths == "whole"),
     room = not o.window and not Cache.is(o.cache) and least_length(learned_in(modules)),
   }, Stepper)
 end
@@ -290,16 +291,18 @@ end
 -- The logits behind ids (R, 1), by a replay where steps are replayed.
 local function call_or_replay(self, t)
   local function logits_of(ids) return checked(call(self, ids), ids):select(2, 1) end
-  if not self.replay or not self.replay:is_due() then return logits_of(t) end
-  self.cache = self.replay:roomy(self.cache, 1)
-  local logits = self.replay:call(logits_of, t)
-  if logits then return logits end
+  if not self.replay then return logits_of(t) end
+  if self.replay:is_due() then
+    self.cache = self.replay:roomy(self.cache, 1)
+    local logits = self.replay:call(logits_of, t)
+    if logits then return logits end
+  end
   self.cache, self.replay = self.replay:growing(self.cache), false
   return logits_of(t)
 end
 
 
----The logits behind one more id for each row.
+---The logits behind one more id for each row, which hold until the next step.
 ---@param ids integer[]
 ---@return heed.Tensor logits (R, V)
 function Stepper:step(ids)

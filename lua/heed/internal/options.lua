@@ -12,6 +12,8 @@ local options = {}
 ---In place of a default: nil unless given, of any type.
 options.any = setmetatable({}, {__name = "options.any", __tostring = function() return "any" end})
 
+local any, type = options.any, type              -- calls of layers take them from here
+
 
 local function escape(c) return ("\\x%02x"):format(c:byte()) end
 
@@ -108,8 +110,15 @@ function options.strict(who, module, elsewhere)
 end
 
 
-local function check_type(who, name, value, default)
-  if default == options.any or type(value) == type(default) then return end
+local function refuse_option(who, name, known, elsewhere)
+  if elsewhere and elsewhere[name] then
+    heed.fail("%s: unknown option '%s'; write %s", who, name, elsewhere[name])
+  end
+  core.refuse_option(who, name, options.names(known))
+end
+
+
+local function refuse_type(who, name, value, default)
   heed.fail("%s: a %s expected as option %s, got %s", who, type(default), name, options.kind(value))
 end
 
@@ -128,11 +137,11 @@ local function take(read, who, given, known, elsewhere)
     heed.fail("%s: a table of options expected, got %s", who, options.kind(given))
   end
   for name, value in pairs(given) do
-    if known[name] == nil and elsewhere and elsewhere[name] then
-      heed.fail("%s: unknown option '%s'; write %s", who, name, elsewhere[name])
+    local default = known[name]
+    if default == nil then refuse_option(who, name, known, elsewhere) end
+    if default ~= any and type(value) ~= type(default) then
+      refuse_type(who, name, value, default)
     end
-    if known[name] == nil then core.refuse_option(who, name, options.names(known)) end
-    check_type(who, name, value, known[name])
     read[name] = value
   end
   return read
@@ -148,7 +157,7 @@ end
 function options.read(who, given, known, elsewhere)
   local read = {}
   for name, default in pairs(known) do
-    if default ~= options.any then read[name] = default end
+    if default ~= any then read[name] = default end
   end
   return given == nil and read or take(read, who, given, known, elsewhere)
 end

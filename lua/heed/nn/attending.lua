@@ -13,6 +13,7 @@ local options = require "heed.internal.options"
 local part = require "heed.nn.part"
 local places = require "heed.attention.places"
 local rule = require "heed.internal.rule"
+local steps = require "heed.nn.cache.steps"
 local torch_names = require "heed.internal.torch_names"
 
 ---@class heed.attention.call: heed.attention.options
@@ -291,8 +292,12 @@ end
 local function attend_further(call, q, k, v, o, run)
   check_cached(call, o)
   local fixed = call.cache.capacity
+  local alone = fixed and not o.weights and steps.is_new(call.cache)
   local all_k, all_v, mask = call.cache:append(call.layer, k, v, o.causal or false,
-                                               fixed and o.mask or nil)
+                                               fixed and not alone and o.mask or nil)
+  if alone then                                            -- all other columns are empty
+    all_k, all_v, mask, fixed = k, v, nil, false
+  end
   if rule.is(o.mask) then o.mask = rule.behind(o.mask, size(all_k, 3) - size(k, 3)) end
   o.lengths, o.mask = nil, fixed and mask or both(mask, o.mask)
   if fixed then o.causal = false end                       -- the mask says so

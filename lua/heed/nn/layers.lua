@@ -2,7 +2,6 @@
 -- distributions, in the same order. An optional part that a layer lacks, such as its bias, is
 -- false.
 
-local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
@@ -17,7 +16,7 @@ local Parameter = parameter.Parameter
 local count, no_more, read = options.count, options.no_more, options.read
 local dropout, embedding, is_tensor = heed.dropout, heed.embedding, heed.is_tensor
 local layer_norm, linear, rms_norm = heed.layer_norm, heed.linear, heed.rms_norm
-local known, same_type = part.known, core.same_type
+local known, serves = part.known, core.serves
 
 local layers = {}
 
@@ -74,7 +73,7 @@ local function refuse_type(x, wanted)
     heed.fail("nn.Linear: a float type expected as input, got %s; x:to('%s'), or nn.Embedding "
               .. "for ids", x.dtype, wanted)
   end
-  if heed.autocast_dtype() or rawget(blocks, wanted) then return end
+  if heed.autocast_dtype() then return end
   heed.fail("nn.Linear: %s expected as input, the type of its weight, got %s; x:to('%s') or "
             .. "model:to('%s')", wanted, x.dtype, wanted, x.dtype)
 end
@@ -84,7 +83,7 @@ end
 ---@return heed.Tensor y (..., outputs)
 function Linear:forward(x)
   local weight = self.weight
-  if not same_type(x, weight) and is_tensor(x) then
+  if not serves(weight, x) and is_tensor(x) then
     refuse_type(x, field.tensor(self, "weight").dtype)
   end
   return linear(x, weight, self.bias or nil)

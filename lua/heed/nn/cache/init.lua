@@ -40,6 +40,7 @@ local options = require "heed.internal.options"
 local steps = require "heed.nn.cache.steps"
 
 local fail = heed.fail
+local getmetatable, rawequal, type = getmetatable, rawequal, type   -- calls of layers take them
 
 ---@class heed.Cache
 ---> heed.nn.Cache{capacity = 8}:length() == 0
@@ -183,6 +184,7 @@ function Cache:has_moved() return self.step and store_of(self).has_moved(self) e
 ---@return {k: heed.Tensor, v: heed.Tensor, lengths: heed.Tensor?, keys: heed.Tensor?}?
 function Cache:context(layer)
   store_of(self).check_capture()
+  if #self.contexts == 0 and type(layer) == "table" then return nil end      -- none was stored
   local slot = self.slots[steps.use_of(self, layer)]
   return slot and slot.context or nil
 end

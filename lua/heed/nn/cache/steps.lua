@@ -144,6 +144,12 @@ function steps.joined(cache, use)
 end
 
 
+---Whether the cache holds nothing yet of the use whose turn it is.
+---@param cache heed.Cache
+---@return boolean
+function steps.is_new(cache) return not cache.slots[cache.turn] end
+
+
 ---The keys and values that a cache holds of a use of a layer, nil before its first step.
 ---@param cache heed.Cache
 ---@param use heed.cache.use
@@ -210,17 +216,16 @@ end
 ---@param store table the store of the cache
 function steps.commit(cache, store)
   local step, slot, use = cache.step, cache.pending, cache.turn
-  local done, layer, order = step.done + 1, use.layer, cache.order
+  local done, layer, order, of_layer = step.done + 1, use.layer, cache.order, cache.done
   if not cache.slots[use] then
     order = with(order, use)
     cache.slots[use] = false
   end
+  slot.step, of_layer[layer] = slot.step or false, of_layer[layer] or false      -- see fields.lua
   local list = {
     cache.slots, use, slot, cache, "order", order, step, "done", done, cache, "turn", false, cache,
-    "pending", false,
+    "pending", false, slot, "step", step, of_layer, layer, use.index,
   }
-  fields.add(list, slot, "step", step)
-  fields.add(list, cache.done, layer, use.index)
   local target, value = store.written(step, done, #order)
   if not target then return core.set_fields(list) end
   core.commit(SELF, {targets = {target}, operands = {value}, fields = list})
