@@ -66,7 +66,10 @@ static bool check_blocks (heed_context *cx, const char *function, heed_type type
 static heed_tensor *new_dense (heed_context *cx, device *where, heed_type type, const layout *at) {
   if (!check_blocks(cx, NULL, type, at)) return NULL;
   size_t bytes = (size_t)scalar_bytes(type, layout_numel(at));
-  return handle_on(cx, storage_new(cx, where, bytes), type, at);
+  const bool before = heed_memory_lasting(cx, storage_lasts(cx) || scalar_is_block(type));
+  storage *s = storage_new(cx, where, bytes);
+  heed_memory_lasting(cx, before);
+  return handle_on(cx, s, type, at);
 }
 
 
