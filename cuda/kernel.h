@@ -177,11 +177,13 @@ typedef struct path {
 path path_of (const layout *at);                              /* host; its axes as they are */
 void paths_of (int n, const layout *const *at, path *paths);  /* host; of one shape, fused */
 
-/* Of the element with this row-major index. */
+/* Of the element with this row-major index. Most paths have few axes: an unrolled loop would be
+   much code that none of them takes. */
 INLINE int64_t element_offset (const path &p, int64_t index) {
   int64_t at = 0;
   if (p.small) {
     uint32_t rest = (uint32_t)index;
+#pragma unroll 1
     for (int i = p.rank - 1; i > 0; i--) {
       uint32_t q = divide(rest, p.by[i]);
       at += (int64_t)(rest - q * p.by[i].d) * p.stride[i];
@@ -189,6 +191,7 @@ INLINE int64_t element_offset (const path &p, int64_t index) {
     }
     return p.rank > 0 ? at + (int64_t)rest * p.stride[0] : 0;
   }
+#pragma unroll 1
   for (int i = p.rank - 1; i > 0; i--) {
     int64_t q = index / p.size[i];
     at += (index - q * p.size[i]) * p.stride[i];

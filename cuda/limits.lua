@@ -43,7 +43,7 @@ return {
     OPTIONS_OF_256,
   },
   ["attention/fast_groups_back"] = {
-    {"back_with_groups", registers = 255, spill = 188},  -- dk and dv of 128 numbers; else none
+    {"back_with_groups", registers = 255, spill = 196},  -- dk and dv of 128 numbers; else none
   },
   ["attention/fast_back_bfloat16"] = {
     {"add_bands", registers = 40},

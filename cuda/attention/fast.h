@@ -291,13 +291,13 @@ INLINE bool has_pairs (const head_operand &o, const void *row) {
 template <class S>
 INLINE void store_pair (S *row, const head_operand &o, int64_t column, int64_t columns, float low,
                         float high, bool paired) {
+  const S first = convert<S>(low), second = convert<S>(high);
   if (paired && column + 1 < columns) {
-    *(uint32_t *)(row + column) = (uint32_t)convert<S>(low).bits
-                                  | (uint32_t)convert<S>(high).bits << 16;
+    *(uint32_t *)(row + column) = (uint32_t)first.bits | (uint32_t)second.bits << 16;
     return;
   }
-  if (column < columns) row[column * o.stride[3]] = convert<S>(low);
-  if (column + 1 < columns) row[(column + 1) * o.stride[3]] = convert<S>(high);
+  if (column < columns) row[column * o.stride[3]] = first;
+  if (column + 1 < columns) row[(column + 1) * o.stride[3]] = second;
 }
 
 
@@ -357,30 +357,51 @@ INLINE float value_of_marks (float marks) {
 
 INLINE float taken (float weight, float zero) { return weight == 0 ? zero : 1.0f; }
 
+/*
+** Products of any numbers are seldom needed, and much to compile. Their loops over keys are not
+** unrolled, and so find weights in the first places: afterwards those of the 8 'by' next keys move
+** there.
+*/
+template <int by, class G> INLINE void next_weights (shares<G> &s) {
+  EACH(i, G::PIECES) EACH(j, G::STEP / 8 - by) EACH(e, 4) s.at[i][j][e] = s.at[i][j + by][e];
+}
+
+/* The n-th key, and its weights for a quad's upper row (h is 0) or lower one. */
+INLINE int rare_key (int n) { return (n & ~7) | (n & 3) << 1 | (n >> 2 & 1); }
+template <class G> INLINE float rare_weight (const shares<G> &s, int h, int n) {
+  const float own = (n & 4) == 0 ? s.at[0][0][2 * h] : s.at[0][0][2 * h + 1];
+  return __shfl_sync(FULL, own, n, 4);
+}
+
+
 /* As add_values; 'zero' counts the marks that a weight of 0 takes: 0, or enough to be NaN. */
 template <class S, class G>
-INLINE void add_any_values (rows_so_far<G> &p, const shares<G> &s, uint32_t values,
-                            int64_t columns, float zero) {
+INLINE void add_any_values (rows_so_far<G> &p, shares<G> s, uint32_t values, int64_t columns,
+                            float zero) {
   const uint32_t v = lane_across<G>(values);
-  EACH(i, G::PIECES) EACH(k, G::STEP / 16) {
-    const float (&s0)[4] = s.at[i][2 * k], (&s1)[4] = s.at[i][2 * k + 1];
-    uint32_t a[4], takes[4];
-    pack_weights<S>(a, s0, s1);
-    EACH(e, 2) {
-      takes[e] = ptx_pack(taken(s0[2 * e], zero), taken(s0[2 * e + 1], zero), S());
-      takes[2 + e] = ptx_pack(taken(s1[2 * e], zero), taken(s1[2 * e + 1], zero), S());
+#pragma unroll 1
+  for (int k = 0; k < G::STEP / 16; k++) {
+    EACH(i, G::PIECES) {
+      const float (&s0)[4] = s.at[i][0], (&s1)[4] = s.at[i][1];
+      uint32_t a[4], takes[4];
+      pack_weights<S>(a, s0, s1);
+      EACH(e, 2) {
+        takes[e] = ptx_pack(taken(s0[2 * e], zero), taken(s0[2 * e + 1], zero), S());
+        takes[2 + e] = ptx_pack(taken(s1[2 * e], zero), taken(s1[2 * e + 1], zero), S());
+      }
+      EACH(c, G::WIDTH / 8) {
+        float marks[4] = {};
+        uint32_t b[4], low, high;
+        if (beyond(8 * c, columns)) break;
+        ptx_load_transposed(b, matrices_at<G>(v, k, c / 2));
+        low = take_marks<S>(b[c % 2 * 2]);
+        high = take_marks<S>(b[c % 2 * 2 + 1]);
+        ptx_multiply(p.y[i][c], a, b[c % 2 * 2], b[c % 2 * 2 + 1], S());
+        ptx_multiply(marks, takes, low, high, S());
+        EACH(e, 4) p.y[i][c][e] += value_of_marks(marks[e]);
+      }
     }
-    EACH(c, G::WIDTH / 8) {
-      float marks[4] = {};
-      uint32_t b[4], low, high;
-      if (beyond(8 * c, columns)) break;
-      ptx_load_transposed(b, matrices_at<G>(v, k, c / 2));
-      low = take_marks<S>(b[c % 2 * 2]);
-      high = take_marks<S>(b[c % 2 * 2 + 1]);
-      ptx_multiply(p.y[i][c], a, b[c % 2 * 2], b[c % 2 * 2 + 1], S());
-      ptx_multiply(marks, takes, low, high, S());
-      EACH(e, 4) p.y[i][c][e] += value_of_marks(marks[e]);
-    }
+    next_weights<2>(s);
   }
 }
 

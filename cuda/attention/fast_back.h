@@ -101,24 +101,23 @@ template <class G> struct sums {
 
 /* As add_values, by scalar products of any numbers; 'zeros': weights of 0 count. */
 template <class S, class G>
-INLINE void add_any (float (&y)[1][G::WIDTH / 8][4], const shares<G> &s, const unsigned char *tile,
+INLINE void add_any (float (&y)[1][G::WIDTH / 8][4], shares<G> s, const unsigned char *tile,
                      int64_t columns, bool zeros) {
   const int l = lane_of();
-  EACH(j, G::STEP / 8) EACH(e, 2) {
 #pragma unroll 1
-    for (int quad = 0; quad < 4; quad++) {
-      const int r = 8 * j + 2 * quad + e;
-      float w[2];
-      EACH(h, 2) w[h] = __shfl_sync(FULL, s.at[0][j][2 * h + e], (l & ~3) | quad);
-      EACH(c, G::WIDTH / 8) {
-        if (beyond(8 * c, columns)) break;
-        const int column = (c >> 3) * to_next_column<G>(G::STEP);
-        const uint32_t pair = *(const uint32_t *)(tile + r * G::ROW + column
-                                                  + ((c ^ r) & 7) * 16 + (l & 3) * 4);
-        EACH(k, 4)
-          if (w[k / 2] != 0 || zeros)
-            y[0][c][k] = fmaf(w[k / 2], wide(S{(uint16_t)(pair >> 16 * (k % 2))}), y[0][c][k]);
-      }
+  for (int n = 0; n < G::STEP; n++) {
+    const int r = rare_key(n);
+    float w[2];
+    if (n > 0 && n % 8 == 0) next_weights<1>(s);
+    EACH(h, 2) w[h] = rare_weight(s, h, n);
+    EACH(c, G::WIDTH / 8) {
+      if (beyond(8 * c, columns)) break;
+      const int column = (c >> 3) * to_next_column<G>(G::STEP);
+      const uint32_t pair = *(const uint32_t *)(tile + r * G::ROW + column
+                                                + ((c ^ r) & 7) * 16 + (l & 3) * 4);
+      EACH(k, 4)
+        if (w[k / 2] != 0 || zeros)
+          y[0][c][k] = fmaf(w[k / 2], wide(S{(uint16_t)(pair >> 16 * (k % 2))}), y[0][c][k]);
     }
   }
 }

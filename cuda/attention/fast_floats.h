@@ -204,22 +204,22 @@ INLINE void multiply_any_queries (shares<G> &s, uint32_t queries, uint32_t keys,
 
 /* As add_float_values; 'zeros': weights of 0 count. */
 template <class G>
-INLINE void add_any_floats (float (&y)[1][G::WIDTH / 8][4], const shares<G> &s, uint32_t values,
+INLINE void add_any_floats (float (&y)[1][G::WIDTH / 8][4], shares<G> s, uint32_t values,
                             int64_t columns, bool zeros) {
-  EACH(k, G::STEP / 8) EACH(r, 2) {
 #pragma unroll 1
-    for (int quad = 0; quad < 4; quad++) {
-      float w[2];
-      EACH(h, 2) w[h] = __shfl_sync(FULL, s.at[0][k][2 * h + r], (lane_of() & ~3) | quad);
-      EACH(c, G::WIDTH / 32) {
-        if (beyond(32 * c, columns)) break;
-        EACH(e, 2) {
-          const float4 v = floats_of<G>(values, 8 * k + 2 * quad + r, 8 * c + float_column(e) / 4);
-          const float four[4] = {v.x, v.y, v.z, v.w};
-          EACH(h, 2) EACH(j, 4) {
-            float &sum = y[0][4 * c + j][2 * h + e];
-            if (w[h] != 0 || zeros) sum = fmaf(w[h], four[j], sum);
-          }
+  for (int n = 0; n < G::STEP; n++) {
+    const int row = rare_key(n);
+    float w[2];
+    if (n > 0 && n % 8 == 0) next_weights<1>(s);
+    EACH(h, 2) w[h] = rare_weight(s, h, n);
+    EACH(c, G::WIDTH / 32) {
+      if (beyond(32 * c, columns)) break;
+      EACH(e, 2) {
+        const float4 v = floats_of<G>(values, row, 8 * c + float_column(e) / 4);
+        const float four[4] = {v.x, v.y, v.z, v.w};
+        EACH(h, 2) EACH(j, 4) {
+          float &sum = y[0][4 * c + j][2 * h + e];
+          if (w[h] != 0 || zeros) sum = fmaf(w[h], four[j], sum);
         }
       }
     }

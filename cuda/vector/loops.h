@@ -41,6 +41,7 @@ INLINE void put_one (const operand &o, int64_t at, T x) {
 template <int N> INLINE void element_offsets (const job &j, int64_t i, int64_t *at) {
 #pragma unroll
   for (int k = 0; k < N; k++) at[k] = 0;
+#pragma unroll 1
   for (int axis = j.rank - 1; axis >= 0; axis--) {
     int64_t q = axis == 0 ? 0 : j.small ? divide((uint32_t)i, j.by[axis]) : i / j.size[axis];
     int64_t r = i - q * j.size[axis];

@@ -256,6 +256,7 @@ local function flow_of(code, jumps)
   return blocks, loops_of(blocks, dominators(blocks, roots))
 end
 
+local function is_group(op) return op:find("^HGMMA") ~= nil end
 local function is_tensor(op) return op:find("^[HIQDOU]?[HIQDBT]?G?MMA") ~= nil end
 
 ---Of a kernel's instructions: how many are tensor core's, and what a turn of its loops does. 'main'
@@ -300,11 +301,11 @@ end
 
 -- The weights by which a way through a block is chosen: instructions of tensor cores; copies into
 -- shared memory and exponentials, which each turn is to have; all.
-local function weight_of(code, block)
+local function weight_of(code, block, counts)
   local w = {mma = 0, due = 0, steps = 0}
   for k = block.from, block.to do
     local op = code[k].op
-    if is_tensor(op) then w.mma = w.mma + 1 end
+    if counts(op) then w.mma = w.mma + 1 end
     if op:find("^LDGSTS") or op:find("^MUFU%.EX2") then w.due = w.due + 1 end
     if not op:find("^NOP") then w.steps = w.steps + 1 end
   end
@@ -328,15 +329,15 @@ local function inside_of(blocks, loop, head)
   return inside
 end
 
--- The best way with so many 'mma' from a loop's head back to it, inner loops passed once: its last
--- block, which leads to those before, or nil.
-local function way_through(code, blocks, loop, head, mma)
+-- The best way with so many 'mma', which 'counts' tells, from a loop's head back to it, inner loops
+-- passed once: its last block, which leads to those before, or nil.
+local function way_through(code, blocks, loop, head, mma, counts)
   local inside = inside_of(blocks, loop, head)
   local order, place, best = ordered(inside, {head}), {}, nil
   for k, b in ipairs(order) do place[b] = k end
   local reached = {[head] = {[0] = {due = 0, steps = 0}}}    -- by block and 'mma' so far
   for k, b in ipairs(order) do
-    local w, ends = weight_of(code, blocks[b]), false
+    local w, ends = weight_of(code, blocks[b], counts), false
     for _, other in ipairs(blocks[b].next) do ends = ends or other == head end
     for so_far, before in pairs(reached[b] or {}) do
       local now = {block = b, before = before, due = before.due + w.due,
@@ -428,7 +429,8 @@ local function phases_of(code, blocks, way)
   return phases
 end
 
----A turn of the smallest loop with a way of so many instructions of tensor cores, or nil. Of such
+---A turn of the smallest loop with a way of so many instructions of tensor cores, or nil; where a
+---kernel has products of warpgroups, these count alone, as others are for rare numbers. Of such
 ---ways it is the shortest of those with the most copies into shared memory and exponentials; the
 ---block's barriers cut it into phases. Of a phase: all 'steps'; those of tensor cores ('mma'), and
 ---as many as products of warpgroups are worth to a warp ('groups'); those of 'special' functions,
@@ -440,11 +442,14 @@ end
 ---@return table[]?
 function sass.turn(code, jumps, mma)
   local blocks, loops = flow_of(code, jumps)
-  local best, least = nil, math.huge
+  local best, least, counts = nil, math.huge, is_tensor
+  for _, i in ipairs(code) do
+    if is_group(i.op) then counts = is_group end
+  end
   for head, loop in pairs(loops) do
     local size = 0
     for _ in pairs(loop) do size = size + 1 end
-    local way = size < least and way_through(code, blocks, loop, head, mma)
+    local way = size < least and way_through(code, blocks, loop, head, mma, counts)
     if way then best, least = way, size end
   end
   return best and phases_of(code, blocks, best)

@@ -6,14 +6,16 @@ local tiles = {}
 -- Of an instruction mma.m16n8k16, of halves; and of mma.m16n8k8, of TF32.
 local MULTIPLICATIONS <const>, OF_TF32 <const> = 16 * 8 * 16, 16 * 8 * 8
 
--- q k^T and weights times values; the latter again for values that need not be finite: these, and
--- their marks.
+-- Values that need not be finite have a loop over 16 keys: products of these, and of their marks.
+local function rare_products(rows, width) return 2 * rows * 16 * width // MULTIPLICATIONS end
+
+-- q k^T and weights times values.
 local function forward(width, rich)
   local pieces = width <= 128 and not rich and 2 or 1
   local warps = (width == 256 or pieces == 2) and 4 or 8
   local t = {width = width, rich = rich, warps = warps, rows = 16 * pieces,
-             columns = (width == 256 or width == 128 and pieces == 2) and 32 or 64, products = 2,
-             rare = 2}
+             columns = (width == 256 or width == 128 and pieces == 2) and 32 or 64, products = 2}
+  t.rare = rare_products(t.rows, width)
   t.shared = (t.rows * warps + 2 * t.columns) * 2 * width
              + (rich and (t.rows * warps + t.columns) * 4 or 0)
   t.title = ("forward, heads of up to %d%s"):format(width, rich and ", options" or "")
@@ -58,13 +60,12 @@ end
 local DEPTH <const> = 16
 
 -- Scores of the first tile, of a turn's, of any numbers; values of a turn's tile and of the last;
--- values of any numbers, and their marks, as in 'forward'.
+-- values of any numbers, as in 'forward'.
 local function forward_groups(width)
   local columns = width == 256 and 64 or 128
   return {width = width, rich = false, groups = true, warps = 8, rows = 16, columns = columns,
           products = 2, turn = (width + columns) // DEPTH,
-          mma = (3 * width + 2 * columns) // DEPTH
-                + 2 * 16 * columns * width // MULTIPLICATIONS,
+          mma = (3 * width + 2 * columns) // DEPTH + rare_products(16, width),
           order = 300 + width, shared = 128 * 2 * width + 4 * columns * 2 * width,
           title = ("forward by warpgroups, heads of up to %d"):format(width)}
 end
@@ -144,7 +145,7 @@ function tiles.of(name)
   t.operations = 2 * product * t.products
   if t.turn then return t end
   local each = t.terms and product // OF_TF32 * t.terms or product // MULTIPLICATIONS
-  t.turn, t.mma = each * t.products, each * (t.products + t.rare)
+  t.turn, t.mma = each * t.products, each * t.products + t.rare
   return t
 end
 
