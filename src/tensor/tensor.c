@@ -63,12 +63,19 @@ static bool check_blocks (heed_context *cx, const char *function, heed_type type
 }
 
 
+/* What is in blocks is a weight, which lasts. */
+static storage *new_weight (heed_context *cx, device *where, size_t bytes) {
+  const bool before = heed_memory_lasting(cx, true);
+  storage *s = storage_new(cx, where, bytes);
+  heed_memory_lasting(cx, before);
+  return s;
+}
+
+
 static heed_tensor *new_dense (heed_context *cx, device *where, heed_type type, const layout *at) {
   if (!check_blocks(cx, NULL, type, at)) return NULL;
   size_t bytes = (size_t)scalar_bytes(type, layout_numel(at));
-  const bool before = heed_memory_lasting(cx, storage_lasts(cx) || scalar_is_block(type));
-  storage *s = storage_new(cx, where, bytes);
-  heed_memory_lasting(cx, before);
+  storage *s = (scalar_is_block(type) ? new_weight : storage_new)(cx, where, bytes);
   return handle_on(cx, s, type, at);
 }
 
