@@ -281,9 +281,8 @@ HEED_API void heed_memory_limit (heed_context *cx, size_t bytes);
 /* Before a host allocates for its own: has the limit room? False: a failure that names 'what'. */
 HEED_API bool heed_memory_room (heed_context *cx, size_t bytes, const char *what);
 HEED_API void heed_memory_trim (heed_context *cx);          /* gives the cache back */
-/* Tensors that are made until 'lasting' is false again live long, as a model's weights do, and all
-   of types of blocks: on the CPU those of 64 KiB and more share huge pages, which are read faster.
-   Gives what it was. */
+/* Tensors that are made until 'lasting' is false again live long, as weights and all in blocks do:
+   on the CPU those of 64 KiB and more share huge pages, to be read faster. Gives what it was. */
 HEED_API bool heed_memory_lasting (heed_context *cx, bool lasting);
 
 /* }================================================================== */
