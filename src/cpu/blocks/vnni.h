@@ -333,7 +333,7 @@ typedef struct vnni_rows_of_span {
   __m512i scale[16], least[16];
 } vnni_rows_of_span;
 
-/* So many of the rows, the others zeros; the sixteen that come next are fetched. */
+/* So many of the rows, the others zeros; those of the next panel are fetched meanwhile. */
 INLINED void vnni_load_rows (const heed_type type, const int elements, const int bytes,
                              bool has_least, const uint8_t *w, int64_t w_row, int n, int64_t rows,
                              vnni_rows_of_span *to) {
@@ -341,7 +341,7 @@ INLINED void vnni_load_rows (const heed_type type, const int elements, const int
     loaded s = {.scale = _mm512_setzero_ps(), .least = _mm512_setzero_ps()};
     UNROLL for (int i = 0; i < SPAN_VECTORS; i++) s.q[i] = _mm512_setzero_si512();
     UNROLL for (int i = 0; i < SPAN / elements * bytes; i += 64)
-      __builtin_prefetch(w + 16 * w_row + i);
+      __builtin_prefetch(w + VNNI_COLUMNS * w_row + i, 0, 2);
     if (r < rows && n == SPAN / elements) load_span(type, w, SPAN / elements, &s);
     else if (r < rows) load_span(type, w, n, &s);
     UNROLL for (int i = 0; i < VNNI_LANES; i++) to->q[i][r] = s.q[i];
