@@ -21,12 +21,6 @@ typedef struct span {
 } span;
 
 
-/* Fetches as many bytes as are read now from BLOCKS_AHEAD behind them, into the second cache. */
-INLINED void fetch_blocks (const uint8_t *at, int64_t bytes) {
-  UNROLL for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + BLOCKS_AHEAD + i, 0, 2);
-}
-
-
 static inline float half_at (const uint8_t *at) {
   uint16_t bits;
   memcpy(&bits, at, sizeof bits);

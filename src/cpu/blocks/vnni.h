@@ -224,10 +224,10 @@ VNNI INLINED void vnni_whole (const heed_type type, const int elements, const in
   const int64_t spans = vnni_spans(k);
   UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm_setzero_ps();
   for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x++) {
-    fetch_blocks(w, SPAN / elements * bytes);
+    fetch_far(w + BLOCKS_AHEAD, SPAN / elements * bytes);
     vnni_step(type, has_least, group, w, 2 * bytes, SPAN / elements, x, spans, rows, sum);
   }
-  fetch_blocks(w, k / elements * bytes);
+  fetch_far(w + BLOCKS_AHEAD, k / elements * bytes);
 }
 
 
@@ -340,8 +340,7 @@ INLINED void vnni_load_rows (const heed_type type, const int elements, const int
   for (int r = 0; r < 16; r++, w += w_row) {
     loaded s = {.scale = _mm512_setzero_ps(), .least = _mm512_setzero_ps()};
     UNROLL for (int i = 0; i < SPAN_VECTORS; i++) s.q[i] = _mm512_setzero_si512();
-    UNROLL for (int i = 0; i < SPAN / elements * bytes; i += 64)
-      __builtin_prefetch(w + VNNI_COLUMNS * w_row + i, 0, 2);
+    fetch_far(w + VNNI_COLUMNS * w_row, SPAN / elements * bytes);
     if (r < rows && n == SPAN / elements) load_span(type, w, SPAN / elements, &s);
     else if (r < rows) load_span(type, w, n, &s);
     UNROLL for (int i = 0; i < VNNI_LANES; i++) to->q[i][r] = s.q[i];

@@ -67,8 +67,8 @@ static bool rows_have_subnormal (const uint16_t *x, int64_t row, int64_t m, int6
 
 
 /*
-** Interleaves rows of w; those beyond 'rows' are zeros. Those of the next panel are fetched, and are
-** there when this one's products are made. Has one of them a subnormal number?
+** Interleaves rows of w; those beyond 'rows' are zeros. The next panel's are fetched, which come
+** while products of these are made. Has one of them a subnormal number?
 */
 static bool pairs_pack (pairs_panel *to, const uint16_t *w, int64_t w_row, int64_t k,
                         int64_t rows) {
@@ -79,7 +79,7 @@ static bool pairs_pack (pairs_panel *to, const uint16_t *w, int64_t w_row, int64
       for (int r = 0; r < 16; r++) {
         const uint16_t *from = w + (c + r) * w_row + at;
         v[r] = c + r < rows ? pairs_load(from, k - at) : _mm512_setzero_si512();
-        if (c + r < rows) __builtin_prefetch(from + PAIRS_COLUMNS * w_row, 0, 2);
+        if (c + r < rows) fetch_far(from + PAIRS_COLUMNS * w_row, 64);
         subnormal |= has_subnormal(v[r]);
       }
       transpose_sixteen(v);

@@ -30,7 +30,10 @@ static void FN(pack) (int64_t n, int64_t depth, const T *from, int64_t row, int6
 
 
 #if BYTES == 4
-/* The same of 16-bit floats. Not inlined: its frame would be its callers', whose work is small. */
+/*
+** The same of 16-bit floats; those of the next panel are fetched meanwhile. Not inlined: its frame
+** would be its callers', whose work is small.
+*/
 __attribute__((noinline))
 static void halves_pack (heed_type type, int64_t n, int64_t depth, const uint16_t *from,
                          int64_t row, int64_t column, float *to, int64_t to_row) {
@@ -39,8 +42,10 @@ static void halves_pack (heed_type type, int64_t n, int64_t depth, const uint16_
     some = column == 1 ? smaller(depth - k, NEAR_DEPTH) : 1;
     const uint16_t *at = from + k * column;
     if (column == 1) {
-      for (int64_t i = 0; i < n; i++)
+      for (int64_t i = 0; i < n; i++) {
+        fetch_far(at + (i + n) * row, NEAR_DEPTH * (int)sizeof *at);
         halves_convert(type, some, near + i * NEAR_DEPTH, at + i * row);
+      }
       transpose_float(n, some, n, 1, near, NEAR_DEPTH, to + k * to_row, to_row);
     } else if (row == 1) {
       halves_convert(type, n, to + k * to_row, at);

@@ -25,6 +25,11 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define ONE_BY_ONE _Pragma("GCC unroll 1")
 
+/* Fetches into the second cache what is read some time later. */
+INLINED void fetch_far (const void *at, int64_t bytes) {
+  UNROLL for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + i, 0, 2);
+}
+
 /* Rows of a tile of a product: its accumulators, two vectors a row, nearly fill the registers. */
 #if defined(LEVEL_AVX512) || defined(LEVEL_NEON)
 #define TILE_ROWS 12               /* 32 registers */
