@@ -63,7 +63,7 @@ static bool check_blocks (heed_context *cx, const char *function, heed_type type
 }
 
 
-/* What is in blocks is a weight, which lasts. */
+/* Tensors in blocks are weights, which last. */
 static storage *new_weight (heed_context *cx, device *where, size_t bytes) {
   const bool before = heed_memory_lasting(cx, true);
   storage *s = storage_new(cx, where, bytes);

@@ -277,7 +277,7 @@ typedef struct vnni_rows {
 VNNI INLINED void vnni_four (const heed_type type, const int elements, const int bytes,
                              bool has_least, const int group, const vnni_rows *at, int64_t i,
                              const vnni_span *x, int64_t k, const int rows,
-                             const vnni_span *tails, float *y, int64_t y_row) {
+                             const vnni_span *tails, int64_t y_row) {
   const uint8_t *w = at->w + i * at->w_row;
   __m128 sum[4][VNNI_MANY - 1];
   ONE_BY_ONE for (int c = 0; c < 4; c++)
@@ -292,7 +292,7 @@ VNNI INLINED void vnni_four (const heed_type type, const int elements, const int
   const __m128 bias = at->bias != NULL ? _mm_loadu_ps(at->bias + i) : _mm_setzero_ps();
   UNROLL for (int r = 0; r < rows; r++) {                            /* as four_sum */
     const __m128 even = _mm_add_ps(sum[0][r], sum[2][r]), odd = _mm_add_ps(sum[1][r], sum[3][r]);
-    _mm_storeu_ps(y + r * y_row + i, _mm_add_ps(_mm_add_ps(even, odd), bias));
+    _mm_storeu_ps(at->y + r * y_row + i, _mm_add_ps(_mm_add_ps(even, odd), bias));
   }
 }
 
@@ -307,7 +307,7 @@ VNNI INLINED void vnni_columns_of (const heed_type type, const int elements, con
       for (int r = 0; r < rows; r++)
         vnni_repeat(&tails[r * TAIL_PAIRS + p], x + r * vnni_spans(k) + k / SPAN, p);
     for (; i + 4 <= at.n; i += 4)
-      vnni_four(type, elements, bytes, has_least, group, &at, i, x, k, rows, tails, at.y, y_row);
+      vnni_four(type, elements, bytes, has_least, group, &at, i, x, k, rows, tails, y_row);
   }
   for (; i < at.n; i++)
     vnni_dots(type, elements, bytes, has_least, group, at.w + i * at.w_row, x, k, rows, at.y + i,
