@@ -191,7 +191,7 @@ describe("replayed generation", function()
     local forward = nn.RMSNorm.forward
     nn.RMSNorm.forward = function(self, x)
       calls = calls + 1
-      if calls == 2 * 7 + 3 then error "no more" end      -- while the second step is recorded
+      if calls == 7 + 3 then error "no more" end           -- while the first step is recorded
       return forward(self, x)
     end
     local why = message(model.generate, model, PROMPT, {max = 40, ends = false})

@@ -385,6 +385,34 @@ function Kinds:add(key, device)
     if not oldest or kind.called < self.known[oldest].called then oldest = text end
   end
   if count > MOST_KINDS then self.known[oldest] = nil end
+  return self.known[key]
+end
+
+
+-- f by recordings: from the first call of a kind on, or from the second.
+local function captured(f, at_once)
+  local kinds = setmetatable({known = {}, clock = 0}, Kinds)
+  local last                       -- the recording that was replayed last
+  return function(...)
+    if running() ~= nil then return f(...) end    -- in another one, which captures this work too
+    local args = table.pack(...)
+    if last and is_of_kind(last, args) and prepare(last, args) == "ready" then
+      return replay(last, args)
+    end
+    local call = read_call(args)
+    local kind = kinds:find(call.key, last)
+    if kind == nil and at_once then kind = kinds:add(call.key, "cpu") end
+    if kind == nil and not call.trained then
+      local before = works()
+      local results = table.pack(f(...))
+      kinds:add(call.key, device_since(before))
+      return table.unpack(results, 1, results.n)
+    end
+    last = nil
+    if not call.trained and kind.device then last = work(kind, f, call) end
+    if not last then return f(...) end
+    return results_of(last, call.tensors)
+  end
 end
 
 
@@ -411,28 +439,14 @@ end
 ---@return function
 function capture.capture(f)
   options.callable("capture", "f", f)
-  local kinds = setmetatable({known = {}, clock = 0}, Kinds)
-  local last                       -- the recording that was replayed last
-  return function(...)
-    if running() ~= nil then return f(...) end    -- in another one, which captures this work too
-    local args = table.pack(...)
-    if last and is_of_kind(last, args) and prepare(last, args) == "ready" then
-      return replay(last, args)
-    end
-    local call = read_call(args)
-    local kind = kinds:find(call.key, last)
-    if kind == nil and not call.trained then
-      local before = works()
-      local results = table.pack(f(...))
-      local device = device_since(before)
-      kinds:add(call.key, device)
-      return table.unpack(results, 1, results.n)
-    end
-    last = nil
-    if not call.trained and kind.device then last = work(kind, f, call) end
-    if not last then return f(...) end
-    return results_of(last, call.tensors)
-  end
+  return captured(f, false)
 end
+
+
+---The same of a function that works on the CPU and does nothing at its first call alone, such as
+---making an optimiser's state: that call is recorded, too.
+---@param f function
+---@return function
+function capture.at_once(f) return captured(f, true) end
 
 return capture

@@ -174,7 +174,10 @@ end
 ---@param t heed.Tensor
 ---@return heed.Tensor?
 function Replay:call(f, t)
-  self.captured = self.captured or capture.capture(f)
+  if not self.captured then
+    local at_once = not self.chosen and t.device == "cpu"
+    self.captured = (at_once and capture.at_once or capture.capture)(f)
+  end
   if self.chosen then return self.captured(t) end
   local done, result = pcall(self.captured, t)
   if done then return result end

@@ -6,6 +6,8 @@ local kin = require "heed.nn.kin"
 local options = require "heed.internal.options"
 local torch_names = require "heed.internal.torch_names"
 
+local type, getmetatable = type, getmetatable   -- walks over a model's modules take them from here
+
 local field_names = {}
 
 -- The key of an instance's names: a function, since scripts find it by `next`, and could write to a

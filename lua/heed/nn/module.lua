@@ -119,7 +119,7 @@ end
 local function flatten(found, name, value, above)
   local role = is_module(value) and "module" or parameter.role(value)
   if role then
-    found[#found + 1] = {name = tostring(name), value = value, role = role}
+    found[#found + 1] = {name = name, value = value, role = role}
   elseif is_plain(value) and not (above and above[value]) then
     above = above or {}
     above[value] = true
@@ -138,7 +138,7 @@ function Module:fields()
   for i = 1, #names do
     local value = rawget(self, names[i])
     local kind = type(value)
-    if kind == "table" or kind == "userdata" then flatten(found, names[i], value) end
+    if kind == "table" or kind == "userdata" then flatten(found, tostring(names[i]), value) end
   end
   return found
 end
@@ -239,49 +239,59 @@ function Module:describe()
 end
 
 
+local function join(path, name)
+  return path == "" and name or path .. "." .. name
+end
+
+
 -- A parameter that a plain tensor took the place of would be neither trained nor saved.
-local function refuse_lost(module, path, field)
-  local known = rawget(module, NAMES).known
-  if field.role ~= "tensor" or known[field.name] ~= "parameter" then return end
+local function refuse_lost(module, path, name)
+  if rawget(module, NAMES).known[name] ~= "parameter" then return end
+  path = join(path, name)
   heed.fail("%s: field '%s' was a parameter and holds a plain tensor now; write nn.Parameter(t), "
             .. "or m.%s:copy_(t) within heed.no_grad", module.__name, path, path)
 end
 
 
--- Calls visit(path, value, role, seen) for this module and all below, in order. A value that an
--- earlier name has led to is visited with `seen` true; a module within itself is not entered.
-local function visit_all(module, path, visit, seen, above)
-  visit(path, module, "module", seen[module])
+-- A plain tensor is no parameter, also where it looks like one.
+local function refuse_plain(module, path, name, t)
+  local released = not pcall(heed.numel, t)
+  if released or not (t.requires_grad and t.is_leaf) then return end
+  heed.fail("%s: field '%s' is a leaf that requires grad, but no parameter; nn.Parameter(t) is "
+            .. "trained and saved, t:detach() is neither", module.__name, join(path, name))
+end
+
+
+-- Calls visit(path, value, seen) for what has a wanted role in this module and all below, in
+-- order. A value that an earlier name has led to is visited with `seen` true; a module within
+-- itself is not entered.
+local function visit_all(module, path, wanted, visit, seen, above)
+  if wanted.module then visit(path, module, seen[module]) end
   seen[module], above[module] = true, true
   for _, field in ipairs(module:fields()) do
-    local below = path == "" and field.name or path .. "." .. field.name
-    if field.role ~= "module" then
-      refuse_lost(module, below, field)
-      visit(below, field.value, field.role, seen[field.value])
-      seen[field.value] = true
-    elseif not above[field.value] then
-      visit_all(field.value, below, visit, seen, above)
+    local name, value, role = field.name, field.value, field.role
+    if role == "tensor" then
+      refuse_lost(module, path, name)
+      if wanted.parameter then refuse_plain(module, path, name, value) end
+    end
+    if role == "module" then
+      if not above[value] then
+        visit_all(value, join(path, name), wanted, visit, seen, above)
+      end
+    elseif wanted[role] then
+      visit(join(path, name), value, seen[value])
+      seen[value] = true
     end
   end
   above[module] = nil
 end
 
 
--- A plain tensor is no parameter, also where it looks like one.
-local function refuse_plain(module, path, t)
-  local released = not pcall(heed.numel, t)
-  if released or not (t.requires_grad and t.is_leaf) then return end
-  heed.fail("%s: field '%s' is a leaf that requires grad, but no parameter; nn.Parameter(t) is "
-            .. "trained and saved, t:detach() is neither", module.__name, path)
-end
-
-
--- The values of a role as a list of {name, value}, each once.
+-- The values of roles as a list of {name, value}, each once.
 local function each(module, wanted)
   local list = {}
-  visit_all(module, "", function(path, value, role, seen)
-    if role == "tensor" and wanted.parameter then refuse_plain(module, path, value) end
-    if wanted[role] and not seen then list[#list + 1] = {path, value} end
+  visit_all(module, "", wanted, function(path, value, seen)
+    if not seen then list[#list + 1] = {path, value} end
   end, {}, {})
   return list
 end
@@ -432,9 +442,7 @@ end
 -- Every saved tensor with all the names that lead to it.
 local function slots(module)
   local list, of, known = {}, {}, {}
-  visit_all(module, "", function(path, value, role)
-    if role == "tensor" then refuse_plain(module, path, value) end
-    if role ~= "parameter" and role ~= "buffer" then return end
+  visit_all(module, "", {parameter = true, buffer = true}, function(path, value)
     if known[path] then heed.fail("%s: two tensors are called '%s'", module.__name, path) end
     known[path] = true
     if not of[value] then

@@ -14,17 +14,24 @@ local function name_below(outer, module)
 end
 
 
+-- The names of the modules in another one's fields; where the module is none of these, of all below.
+local function names_below(outer, module)
+  local names = {}
+  for name, found in outer:children() do names[found] = name end
+  if names[module] then return names end
+  for name, found in outer:named_modules() do
+    if found ~= outer and not names[found] then names[found] = name end
+  end
+  return names
+end
+
+
 -- The names that modules had below others when they were last looked for, which many calls ask.
 local seen = setmetatable({}, {__mode = "k"})         -- outer -> {[module] = name}
 
 local function seen_below(outer, module)
   if outer == module then return "" end
-  if not (seen[outer] and seen[outer][module]) then
-    seen[outer] = {}
-    for name, found in outer:named_modules() do
-      if found ~= outer then seen[outer][found] = name end
-    end
-  end
+  if not (seen[outer] and seen[outer][module]) then seen[outer] = names_below(outer, module) end
   return seen[outer][module]
 end
 
