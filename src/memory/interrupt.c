@@ -9,7 +9,7 @@
 
 
 static bool ask_host (interruption *s) {
-  int64_t t = machine_clock();
+  int64_t t = machine_tick();
   if (t - s->polled < POLL_EVERY) return false;
   s->polled = t;
   if (s->host(s->self)) atomic_store_explicit(&s->asked, true, memory_order_relaxed);

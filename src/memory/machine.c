@@ -211,10 +211,22 @@ int machine_cores (void) {
 }
 
 
-int64_t machine_clock (void) {
+static int64_t nanoseconds (clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+
+int64_t machine_clock (void) { return nanoseconds(CLOCK_MONOTONIC); }
+
+
+int64_t machine_tick (void) {
+#if defined(CLOCK_MONOTONIC_COARSE)
+  return nanoseconds(CLOCK_MONOTONIC_COARSE);
+#else
+  return machine_clock();
+#endif
 }
 
 

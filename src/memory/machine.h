@@ -13,6 +13,7 @@ size_t machine_memory (void);      /* free bytes, a sixteenth kept back; SIZE_MA
 size_t machine_resident (void);    /* bytes that this process holds in memory; 0: not known */
 int machine_cores (void);          /* at least 1 */
 int64_t machine_clock (void);      /* nanoseconds, of a clock that only goes forward */
+int64_t machine_tick (void);       /* the same at the system's last tick, some ms ago: cheaper */
 
 /*
 ** A counter of the processor's, which is cheaper to read than the clock. machine_counts: does it
