@@ -59,18 +59,22 @@ INLINED __m512i words_of_blocks (int bytes, int first, int second) {
 }
 
 
+/* Numbers among the words of two vectors, of which the second begins that many bytes behind. */
+INLINED __m512 halves_among (__m512i one, __m512i other, int bytes, int first, int second) {
+  const __m512i words = _mm512_permutex2var_epi16(one, words_of_blocks(bytes, first, second), other);
+  return _mm512_cvtph_ps(_mm512_castsi512_si256(words));
+}
+
+
 /*
 ** The float16 numbers that stand 'first' words behind the beginnings of blocks of so many bytes:
 ** of all eight at once where four have them in a vector.
 */
 INLINED __m512 block_halves (const uint8_t *at, int bytes, int64_t pair, int first, int n) {
   const int second = 7 * bytes + 2 * first + 2 <= 128 ? 64 : 4 * bytes;
-  if (n == 8 && pair == 2 * bytes && 3 * bytes + 2 * first + 2 <= 64) {
-    const __m512i words = _mm512_permutex2var_epi16(_mm512_loadu_si512(at),
-                                                    words_of_blocks(bytes, first, second),
-                                                    _mm512_loadu_si512(at + second));
-    return _mm512_cvtph_ps(_mm512_castsi512_si256(words));
-  }
+  if (n == 8 && pair == 2 * bytes && 3 * bytes + 2 * first + 2 <= 64)
+    return halves_among(_mm512_loadu_si512(at), _mm512_loadu_si512(at + second), bytes, first,
+                        second);
   uint64_t half[2] = {0, 0};       /* of even blocks, and of odd ones */
   at += 2 * first;
   UNROLL for (int i = 0; i < 8; i++)
@@ -187,20 +191,36 @@ INLINED __m512i low_bits_of (int bytes, int low, int first) {
 }
 
 
+/* 64 bytes in a register: otherwise GCC reads them anew for each permutation. */
+INLINED __m512i read_once (const uint8_t *at) {
+  __m512i v = _mm512_loadu_si512(at);
+  __asm__("" : "+v"(v));
+  return v;
+}
+
+
 /*
 ** The quants of the same blocks across: of four blocks, each in a lane of 128 bits, the first
 ** sixteen in one vector and the others in the next one; blocks 0, 2, 4 and 6, then 1, 3, 5 and 7.
+** Where eight blocks without least values have all but their last bits in 128 bytes, three
+** permutations of these find everything.
 */
 INLINED void load_nibbles_across (const uint8_t *at, int bytes, int64_t pair, int n, int low,
                                   int fifth, bool has_least, loaded *to) {
-  load_numbers(at, bytes, pair, n, has_least, to);
   const __m512i fours = _mm512_set1_epi8(15), sixteens = _mm512_set1_epi8(16);
+  const bool close = n == 8 && pair == 2 * bytes && 7 * bytes + low == 128 && !has_least;
+  __m512i one, other;
+  if (close) {
+    one = read_once(at);
+    other = read_once(at + 64);
+    to->scale = halves_among(one, other, bytes, 0, 64);
+  }
+  else load_numbers(at, bytes, pair, n, has_least, to);
   UNROLL for (int odd = 0; odd < 2; odd++) {
     __m512i v = _mm512_setzero_si512();
     __mmask64 first = 0, second = 0;       /* fifth bits */
-    if (n == 8 && pair == 2 * bytes && 7 * bytes + low == 128) {
-      v = _mm512_permutex2var_epi16(_mm512_loadu_si512(at), low_bits_of(bytes, low, odd),
-                                    _mm512_loadu_si512(at + 64));
+    if (close) {
+      v = _mm512_permutex2var_epi16(one, low_bits_of(bytes, low, odd), other);
       if (odd == 1)
         v = _mm512_mask_broadcast_i32x4(v, 0xf000,
                                         _mm_loadu_si128((const __m128i *)(const void *)(at + 128)));
