@@ -46,23 +46,24 @@ INLINED void by_groups (__m512 lanes, float *groups) { _mm512_storeu_ps(groups, 
 */
 
 /*
-** The words so far behind the beginnings of eight blocks, by lanes, in two vectors of which the
-** second begins that many bytes behind the first.
+** The words so far behind the beginnings of eight blocks, in two vectors of which the second begins
+** that many bytes behind the first: by lanes, or across.
 */
-INLINED __m512i words_of_blocks (int bytes, int first, int second) {
+INLINED __m512i words_of_blocks (int bytes, int first, int second, bool across) {
   short at[16];
   UNROLL for (int lane = 0; lane < 16; lane++) {
-    const int block = 2 * (lane % 4) + lane / 8, word = block * bytes / 2 + first;
+    const int block = across ? lane / 2 : lane % 4 * 2 + lane / 8;
+    const int word = block * bytes / 2 + first;
     at[lane] = (short)(block < 4 ? word : word + 32 - second / 2);
   }
   return _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)at));
 }
 
-
-/* Numbers among the words of two vectors, of which the second begins that many bytes behind. */
-INLINED __m512 halves_among (__m512i one, __m512i other, int bytes, int first, int second) {
-  const __m512i words = _mm512_permutex2var_epi16(one, words_of_blocks(bytes, first, second), other);
-  return _mm512_cvtph_ps(_mm512_castsi512_si256(words));
+/* The float16 numbers there. */
+INLINED __m512 halves_among (__m512i one, __m512i other, int bytes, int first, int second,
+                             bool across) {
+  const __m512i at = words_of_blocks(bytes, first, second, across);
+  return _mm512_cvtph_ps(_mm512_castsi512_si256(_mm512_permutex2var_epi16(one, at, other)));
 }
 
 
@@ -70,12 +71,13 @@ INLINED __m512 halves_among (__m512i one, __m512i other, int bytes, int first, i
 ** The float16 numbers that stand 'first' words behind the beginnings of blocks of so many bytes:
 ** of all eight at once where four have them in a vector.
 */
-INLINED __m512 block_halves (const uint8_t *at, int bytes, int64_t pair, int first, int n) {
+INLINED __m512 block_halves (const uint8_t *at, int bytes, int64_t pair, int first, int n,
+                             bool across) {
   const int second = 7 * bytes + 2 * first + 2 <= 128 ? 64 : 4 * bytes;
   if (n == 8 && pair == 2 * bytes && 3 * bytes + 2 * first + 2 <= 64)
     return halves_among(_mm512_loadu_si512(at), _mm512_loadu_si512(at + second), bytes, first,
-                        second);
-  uint64_t half[2] = {0, 0};       /* of even blocks, and of odd ones */
+                        second, across);
+  uint64_t half[2] = {0, 0};       /* of even blocks, and of odd ones; across, in order */
   at += 2 * first;
   UNROLL for (int i = 0; i < 8; i++)
     if (i < n) {
@@ -83,10 +85,11 @@ INLINED __m512 block_halves (const uint8_t *at, int bytes, int64_t pair, int fir
       memcpy(&bits, at + i / 2 * pair + i % 2 * bytes, sizeof bits);
       uint64_t wide = bits;
       __asm__("" : "+r"(wide));      /* GCC makes vectors of four numbers in 12 steps */
-      half[i % 2] |= wide << i / 2 * 16;
+      half[across ? i / 4 : i % 2] |= wide << (across ? i % 4 : i / 2) * 16;
     }
-  const __m128i both = _mm_set_epi64x((int64_t)half[1], (int64_t)half[0]);
-  return _mm512_cvtph_ps(_mm256_permute4x64_epi64(_mm256_castsi128_si256(both), 0x50));
+  const __m256i all = _mm256_castsi128_si256(_mm_set_epi64x((int64_t)half[1], (int64_t)half[0]));
+  const __m256i twice = _mm256_permute4x64_epi64(all, 0x50);
+  return _mm512_cvtph_ps(across ? _mm256_unpacklo_epi16(twice, twice) : twice);
 }
 
 
@@ -120,7 +123,7 @@ INLINED __m512i with_fifths (__m512i q, const uint8_t *first, const uint8_t *sec
 
 INLINED void load_q8_0 (const uint8_t *at, int n, loaded *to) {
   enum { EACH_BLOCK = BYTES_q8_0 };
-  to->scale = block_halves(at, EACH_BLOCK, 2 * EACH_BLOCK, 0, n);
+  to->scale = block_halves(at, EACH_BLOCK, 2 * EACH_BLOCK, 0, n, false);
   at += 2;
   UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += 2 * EACH_BLOCK)
     to->q[i] = 2 * i >= n ? _mm512_setzero_si512()
@@ -154,14 +157,14 @@ INLINED bool has_nibbles (const heed_type type) {
 
 /* The scales of blocks with nibbles, and the least values that follow them. */
 INLINED void load_numbers (const uint8_t *at, int bytes, int64_t pair, int n, bool has_least,
-                           loaded *to) {
-  to->scale = block_halves(at, bytes, pair, 0, n);
-  if (has_least) to->least = block_halves(at, bytes, pair, 1, n);
+                           bool across, loaded *to) {
+  to->scale = block_halves(at, bytes, pair, 0, n, across);
+  if (has_least) to->least = block_halves(at, bytes, pair, 1, n, across);
 }
 
 INLINED void load_nibbles (const uint8_t *at, int bytes, int n, int low, int fifth, bool has_least,
                            loaded *to) {
-  load_numbers(at, bytes, 2 * bytes, n, has_least, to);
+  load_numbers(at, bytes, 2 * bytes, n, has_least, false, to);
   UNROLL for (int i = 0; i < SPAN_VECTORS; i++, at += 2 * bytes) {
     const uint8_t *other = 2 * i + 1 < n ? at + bytes : at;
     to->q[i] = _mm512_setzero_si512();
@@ -202,8 +205,8 @@ INLINED __m512i read_once (const uint8_t *at) {
 /*
 ** The quants of the same blocks across: of four blocks, each in a lane of 128 bits, the first
 ** sixteen in one vector and the others in the next one; blocks 0, 2, 4 and 6, then 1, 3, 5 and 7.
-** Where eight blocks without least values have all but their last bits in 128 bytes, three
-** permutations of these find everything.
+** Numbers stand in the order of the blocks, each twice. Where eight blocks without least values
+** have all but their last bits in 128 bytes, three permutations of these find everything.
 */
 INLINED void load_nibbles_across (const uint8_t *at, int bytes, int64_t pair, int n, int low,
                                   int fifth, bool has_least, loaded *to) {
@@ -213,9 +216,9 @@ INLINED void load_nibbles_across (const uint8_t *at, int bytes, int64_t pair, in
   if (close) {
     one = read_once(at);
     other = read_once(at + 64);
-    to->scale = halves_among(one, other, bytes, 0, 64);
+    to->scale = halves_among(one, other, bytes, 0, 64, true);
   }
-  else load_numbers(at, bytes, pair, n, has_least, to);
+  else load_numbers(at, bytes, pair, n, has_least, true, to);
   UNROLL for (int odd = 0; odd < 2; odd++) {
     __m512i v = _mm512_setzero_si512();
     __mmask64 first = 0, second = 0;       /* fifth bits */

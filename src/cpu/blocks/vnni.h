@@ -4,9 +4,10 @@
 ** of w, thirty-two of which lie interleaved.
 **
 ** Either way an element of y is added up in one order: lane i of four has elements 64 i … of each
-** span, group by group of elements that share a scale, and four_sum adds up the lanes. A quant of w
-** is unsigned, as the instruction wants it, by loaded_zero of its type; 'offset' is what that adds
-** to a group, and is taken off.
+** span, group by group of elements that share a scale, and four_sum adds up the lanes. Types with
+** nibbles, whose quants are loaded across, have the even blocks in four lanes and the odd ones in
+** four others, and the two sums are added. A quant of w is unsigned, as the instruction wants, by
+** loaded_zero of its type; 'offset' is what that adds to a group, and is taken off.
 */
 
 #ifndef vnni_h
@@ -29,7 +30,8 @@
 /*
 ** SPAN elements of a row of x, the end of a row filled with zeros. The numbers of sixteen elements
 ** stand as in 'loaded': those at 16 (4 i + j) in lane 4 j + i; where the groups of w have 32, the
-** number of both halves stands in the lane of either.
+** number of both halves stands in the lane of either. Across, they stand as those of blocks across;
+** the offsets are in even lanes alone.
 */
 typedef struct vnni_span {
   int8_t q[SPAN];
@@ -122,6 +124,8 @@ INLINED void turn_across (__m512i v[4]) {
 VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k, int zero, int group,
                              bool across) {
   const __m512i lanes = _mm512_setr_epi32(0, 2, 8, 10, 0, 2, 8, 10, 1, 3, 9, 11, 1, 3, 9, 11);
+  const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 8, 8, 9, 9, 10, 10, 11, 11);
+  const __m512i turned = _mm512_setr_epi32(0, 0, 8, 8, 1, 1, 9, 9, 2, 2, 10, 10, 3, 3, 11, 11);
   for (; k > 0; k -= SPAN, x += SPAN, to++) {
     __m512 v[16];
     UNROLL for (int i = 0; i < 16; i++)
@@ -148,10 +152,12 @@ VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k, int zero,
     UNROLL for (int i = 0; i < SPAN_VECTORS; i++) _mm512_store_si512(to->q + 64 * i, all[i]);
     __m512i sums = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
     if (group == ROUND_GROUP) sums = sums_of_halves(sums);
-    const __m512 scale = _mm512_permutexvar_ps(lanes, each);
+    if (across) sums = _mm512_permutexvar_epi32(turned, sums);
+    const __m512 scale = _mm512_permutexvar_ps(across ? twice : lanes, each);
     _mm512_store_ps(to->scale, scale);
     _mm512_store_ps(to->sum, _mm512_mul_ps(scale, _mm512_cvtepi32_ps(sums)));
-    _mm512_store_si512(to->offset, _mm512_mullo_epi32(sums, _mm512_set1_epi32(-zero)));
+    _mm512_store_si512(to->offset, _mm512_maskz_mullo_epi32(across ? 0x5555 : 0xffff, sums,
+                                                            _mm512_set1_epi32(-zero)));
   }
 }
 
@@ -178,9 +184,9 @@ VNNI INLINED __m512i vnni_sums_of_groups (const loaded *s, const vnni_span *x, c
   return group == ROUND_GROUP ? sums_of_halves(all) : all;
 }
 
-/* The same of quants across, with half as many steps from lane to lane. */
-VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x) {
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 1, 5, 9, 13, 1, 5, 9, 13);
+/* The same of quants across, with the offset. Sums of eight products are below 32768. */
+VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x, bool has_offset) {
+  const __m512i offset = has_offset ? _mm512_load_si512(x->offset) : _mm512_setzero_si512();
   __m512i dots[2];
   UNROLL for (int odd = 0; odd < 2; odd++) {
     dots[odd] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), s->q[2 * odd],
@@ -188,31 +194,40 @@ VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x) {
     dots[odd] = _mm512_dpbusd_epi32(dots[odd], s->q[2 * odd + 1],
                                     _mm512_load_si512(x->q + 128 * odd + 64));
   }
-  const __m512i two = _mm512_add_epi32(_mm512_unpacklo_epi32(dots[0], dots[1]),
-                                       _mm512_unpackhi_epi32(dots[0], dots[1]));
-  const __m512i all = _mm512_add_epi32(two, _mm512_shuffle_epi32(two, _MM_PERM_BADC));
-  return _mm512_permutexvar_epi32(order, all);
+  const __m512i both = _mm512_packs_epi32(dots[0], dots[1]);
+  const __m512i two = _mm512_dpwssd_epi32(offset, both, _mm512_set1_epi16(1));
+  return _mm512_add_epi32(two, _mm512_shuffle_epi32(two, _MM_PERM_CDAB));
 }
 
 
 /*
 ** The sums of 'rows' rows of x, at intervals of x_row, and the first n blocks of a span of w. Those
-** across may be pairs of blocks of four rows: see load.h.
+** across are of blocks, in all four lanes of 128 bits, and may be pairs of blocks of four rows: see
+** load.h. Others are of the four lanes of y, in the first.
 */
 VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int group,
                              const uint8_t *w, int64_t pair, int n, const vnni_span *x,
-                             int64_t x_row, const int rows, __m128 *sum) {
+                             int64_t x_row, const int rows, __m512 *sum) {
   const bool across = has_nibbles(type);
   loaded s;
   if (across) load_span_across(type, w, pair, n, &s);
   else load_span(type, w, n, &s);
   UNROLL for (int r = 0; r < rows; r++) {
     const vnni_span *each = x + r * x_row;
-    __m512i all = across ? vnni_sums_across(&s, each) : vnni_sums_of_groups(&s, each, group);
-    if (loaded_zero(type) > 0) all = _mm512_add_epi32(all, _mm512_load_si512(each->offset));
-    sum[r] = add_groups(sum[r], _mm512_cvtepi32_ps(all),
-                        _mm512_mul_ps(s.scale, _mm512_load_ps(each->scale)), s.least,
-                        _mm512_load_ps(each->sum), has_least, group);
+    const bool has_offset = loaded_zero(type) > 0;
+    __m512i all = across ? vnni_sums_across(&s, each, has_offset)
+                         : vnni_sums_of_groups(&s, each, group);
+    if (has_offset && !across) all = _mm512_add_epi32(all, _mm512_load_si512(each->offset));
+    const __m512 dots = _mm512_cvtepi32_ps(all), values = _mm512_load_ps(each->sum);
+    const __m512 scale = _mm512_mul_ps(s.scale, _mm512_load_ps(each->scale));
+    if (!across) {
+      const __m128 four = _mm512_castps512_ps128(sum[r]);
+      sum[r] = _mm512_castps128_ps512(add_groups(four, dots, scale, s.least, values, has_least,
+                                                 group));
+      continue;
+    }
+    sum[r] = _mm512_fmadd_ps(dots, scale, sum[r]);
+    if (has_least) sum[r] = _mm512_fmadd_ps(s.least, values, sum[r]);
   }
 }
 
@@ -220,14 +235,24 @@ VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int gro
 /* The sums of a row of w, of k elements, without those behind the last whole span. */
 VNNI INLINED void vnni_whole (const heed_type type, const int elements, const int bytes,
                               bool has_least, const int group, const uint8_t *w,
-                              const vnni_span *x, int64_t k, const int rows, __m128 *sum) {
+                              const vnni_span *x, int64_t k, const int rows, __m512 *sum) {
   const int64_t spans = vnni_spans(k);
-  UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm_setzero_ps();
+  UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm512_setzero_ps();
   for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x++) {
     fetch_far(w + BLOCKS_AHEAD, SPAN / elements * bytes);
     vnni_step(type, has_least, group, w, 2 * bytes, SPAN / elements, x, spans, rows, sum);
   }
   fetch_far(w + BLOCKS_AHEAD, k / elements * bytes);
+}
+
+
+/* The four lanes of y as one number: of sums across, those of even blocks and those of odd ones. */
+INLINED float vnni_sum (__m512 sum, bool across) {
+  if (!across) return four_sum(_mm512_castps512_ps128(sum));
+  const __m128 even = _mm_add_ps(_mm512_castps512_ps128(sum), _mm512_extractf32x4_ps(sum, 2));
+  const __m128 odd = _mm_add_ps(_mm512_extractf32x4_ps(sum, 1), _mm512_extractf32x4_ps(sum, 3));
+  const __m128 two = _mm_add_ps(even, odd);
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehl_ps(two, two)));
 }
 
 
@@ -237,26 +262,25 @@ VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int
                              int64_t k, const int rows, float *y, int64_t y_row, float bias) {
   const int64_t spans = vnni_spans(k);
   const int n = (int)(k % SPAN) / elements;
-  __m128 sum[VNNI_MANY - 1];
+  __m512 sum[VNNI_MANY - 1];
   vnni_whole(type, elements, bytes, has_least, group, w, x, k, rows, sum);
   if (n > 0)
     vnni_step(type, has_least, group, w + k / SPAN * (SPAN / elements * bytes), 2 * bytes, n,
               x + k / SPAN, spans, rows, sum);
-  UNROLL for (int r = 0; r < rows; r++) y[r * y_row] = four_sum(sum[r]) + bias;
+  UNROLL for (int r = 0; r < rows; r++) y[r * y_row] = vnni_sum(sum[r], has_nibbles(type)) + bias;
 }
 
 
 /* A pair of blocks of a span of x, across, four times: for the same pair of four rows of w. */
 INLINED void vnni_repeat (vnni_span *to, const vnni_span *x, int pair) {
-  const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
-  const __m512i from = _mm512_add_epi32(lanes, _mm512_set1_epi32(pair));
   for (int i = 0; i < SPAN_VECTORS; i++) {
     const __m128i *lane = (const __m128i *)(const void *)(x->q + 64 * i) + pair;
     _mm512_store_si512(to->q + 64 * i, _mm512_broadcast_i32x4(_mm_load_si128(lane)));
   }
-  _mm512_store_ps(to->scale, _mm512_permutexvar_ps(from, _mm512_load_ps(x->scale)));
-  _mm512_store_ps(to->sum, _mm512_permutexvar_ps(from, _mm512_load_ps(x->sum)));
-  _mm512_store_si512(to->offset, _mm512_permutexvar_epi32(from, _mm512_load_si512(x->offset)));
+  _mm512_store_ps(to->scale, _mm512_broadcast_f32x4(_mm_load_ps(x->scale + 4 * pair)));
+  _mm512_store_ps(to->sum, _mm512_broadcast_f32x4(_mm_load_ps(x->sum + 4 * pair)));
+  const __m128i *offset = (const __m128i *)(const void *)x->offset + pair;
+  _mm512_store_si512(to->offset, _mm512_broadcast_i32x4(_mm_load_si128(offset)));
 }
 
 
@@ -278,21 +302,29 @@ VNNI INLINED void vnni_four (const heed_type type, const int elements, const int
                              bool has_least, const int group, const vnni_rows *at, int64_t i,
                              const vnni_span *x, int64_t k, const int rows,
                              const vnni_span *tails, int64_t y_row) {
+  const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
   const uint8_t *w = at->w + i * at->w_row;
-  __m128 sum[4][VNNI_MANY - 1];
+  __m512 sum[4][VNNI_MANY - 1];
   ONE_BY_ONE for (int c = 0; c < 4; c++)
     vnni_whole(type, elements, bytes, has_least, group, w + c * at->w_row, x, k, rows, sum[c]);
-  UNROLL for (int r = 0; r < rows; r++)
-    _MM_TRANSPOSE4_PS(sum[0][r], sum[1][r], sum[2][r], sum[3][r]);
+  UNROLL for (int r = 0; r < rows; r++) {
+    __m512i v[4];
+    UNROLL for (int c = 0; c < 4; c++) v[c] = _mm512_castps_si512(sum[c][r]);
+    turn_across(v);
+    UNROLL for (int c = 0; c < 4; c++) sum[c][r] = _mm512_castsi512_ps(v[c]);
+  }
   w += k / SPAN * (SPAN / elements * bytes);
   UNROLL for (int p = 0; p < TAIL_PAIRS; p++)
     if (p < k % SPAN / (2 * elements))
       vnni_step(type, has_least, group, w + 2 * p * bytes, at->w_row, SPAN / elements, tails + p,
                 TAIL_PAIRS, rows, sum[p]);
   const __m128 bias = at->bias != NULL ? _mm_loadu_ps(at->bias + i) : _mm_setzero_ps();
-  UNROLL for (int r = 0; r < rows; r++) {                            /* as four_sum */
-    const __m128 even = _mm_add_ps(sum[0][r], sum[2][r]), odd = _mm_add_ps(sum[1][r], sum[3][r]);
-    _mm_storeu_ps(at->y + r * y_row + i, _mm_add_ps(_mm_add_ps(even, odd), bias));
+  UNROLL for (int r = 0; r < rows; r++) {                            /* as vnni_sum */
+    const __m512 two = _mm512_add_ps(_mm512_add_ps(sum[0][r], sum[2][r]),
+                                     _mm512_add_ps(sum[1][r], sum[3][r]));
+    const __m512 one = _mm512_add_ps(two, _mm512_permute_ps(two, 0x4e));
+    const __m128 four = _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, one));
+    _mm_storeu_ps(at->y + r * y_row + i, _mm_add_ps(four, bias));
   }
 }
 
@@ -401,29 +433,37 @@ static void vnni_pack (vnni_panel *to, const vnni_type *t, const uint8_t *w, int
 }
 
 
-typedef __m512 vnni_sums[VNNI_LANES][VNNI_VECTORS];
+/* Elements of a span that one sum is of: a lane, or across a block. */
+INLINED int part_of (bool across) { return across ? ROUND_GROUP : LANE; }
 
-/* A lane of VNNI_ROWS rows of x, of k elements, and all columns of a panel. */
-VNNI INLINED void vnni_lane (const vnni_panel *w, const vnni_span *x, int64_t k, int lane,
-                             bool has_least, const int group, vnni_sums to[VNNI_ROWS]) {
+typedef __m512 vnni_sums[SPAN / ROUND_GROUP][VNNI_VECTORS];
+
+/*
+** The elements from 'first' on of each span, as many as one sum has, of VNNI_ROWS rows of x, of k
+** elements, and all columns of a panel.
+*/
+VNNI INLINED void vnni_part (const vnni_panel *w, const vnni_span *x, int64_t k, int first,
+                             bool has_least, const int group, const int part,
+                             vnni_sums to[VNNI_ROWS]) {
   const int64_t spans = vnni_spans(k);
+  const int lane = first / LANE;
   __m512 sum[VNNI_ROWS][VNNI_VECTORS];
   UNROLL for (int r = 0; r < VNNI_ROWS; r++)
     UNROLL for (int v = 0; v < VNNI_VECTORS; v++) sum[r][v] = _mm512_setzero_ps();
-  for (k -= lane * LANE; k > 0; k -= SPAN, w++, x++)
-    for (int e = 0; e < smaller(k, LANE); e += group) {
-      const int number = 4 * (e / DECODE_GROUP) + lane;
+  for (k -= first; k > 0; k -= SPAN, w++, x++)
+    for (int e = first; e < first + smaller(k, part); e += group) {
+      const int number = 4 * (e % LANE / DECODE_GROUP) + lane;
       __m512i all[VNNI_ROWS][VNNI_VECTORS];
       UNROLL for (int r = 0; r < VNNI_ROWS; r++)
         UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
           all[r][v] = _mm512_set1_epi32(x[r * spans].offset[number]);
       UNROLL for (int j = 0; j < group; j += 4)
         UNROLL for (int r = 0; r < VNNI_ROWS; r++) {
+          const uint8_t (*q)[4] = w->q[lane][(e % LANE + j) / 4];
           int32_t four;
-          memcpy(&four, x[r * spans].q + lane * LANE + e + j, sizeof four);
+          memcpy(&four, x[r * spans].q + e + j, sizeof four);
           UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
-            all[r][v] = _mm512_dpbusd_epi32(all[r][v],
-                                            _mm512_load_si512(w->q[lane][(e + j) / 4][16 * v]),
+            all[r][v] = _mm512_dpbusd_epi32(all[r][v], _mm512_load_si512(q[16 * v]),
                                             _mm512_set1_epi32(four));
         }
       UNROLL for (int v = 0; v < VNNI_VECTORS; v++) {
@@ -439,26 +479,35 @@ VNNI INLINED void vnni_lane (const vnni_panel *w, const vnni_span *x, int64_t k,
       }
     }
   UNROLL for (int r = 0; r < VNNI_ROWS; r++)
-    UNROLL for (int v = 0; v < VNNI_VECTORS; v++) to[r][lane][v] = sum[r][v];
+    UNROLL for (int v = 0; v < VNNI_VECTORS; v++) to[r][first / part][v] = sum[r][v];
 }
 
 
+/* The sums of four parts, as four_sum adds them: those from 'first' on at intervals of 'step'. */
+INLINED __m512 four_parts (vnni_sums sum, int first, int step, int v) {
+  const __m512 even = _mm512_add_ps(sum[first][v], sum[first + 2 * step][v]);
+  return _mm512_add_ps(even, _mm512_add_ps(sum[first + step][v], sum[first + 3 * step][v]));
+}
+
 /* VNNI_ROWS rows of y, which are fetched before, and those columns of the panel that there are. */
 VNNI INLINED void vnni_tile (const vnni_panel *w, const vnni_span *x, int64_t k, bool has_least,
-                             const int group, float *y, int64_t y_row, const float *bias,
-                             int64_t columns) {
+                             const int group, const bool across, float *y, int64_t y_row,
+                             const float *bias, int64_t columns) {
+  const int part = part_of(across);
   vnni_sums sum[VNNI_ROWS];
   for (int r = 0; r < VNNI_ROWS; r++)
     for (int v = 0; v < VNNI_VECTORS; v++) __builtin_prefetch(y + r * y_row + 16 * v, 1);
-  for (int lane = 0; lane < VNNI_LANES; lane++) vnni_lane(w, x, k, lane, has_least, group, sum);
+  for (int first = 0; first < SPAN; first += part)
+    vnni_part(w, x, k, first, has_least, group, part, sum);
   for (int v = 0; v < VNNI_VECTORS && columns > 16 * v; v++) {
     const int64_t n = smaller(columns - 16 * v, 16);
     const __mmask16 some = (__mmask16)((1u << n) - 1);
     const __m512 more = bias != NULL ? _mm512_maskz_loadu_ps(some, bias + 16 * v)
                                      : _mm512_setzero_ps();
     UNROLL for (int r = 0; r < VNNI_ROWS; r++) {
-      const __m512 even = _mm512_add_ps(sum[r][0][v], sum[r][2][v]);       /* as four_sum */
-      const __m512 all = _mm512_add_ps(even, _mm512_add_ps(sum[r][1][v], sum[r][3][v]));
+      const __m512 all = across ? _mm512_add_ps(four_parts(sum[r], 0, 2, v),
+                                                four_parts(sum[r], 1, 2, v))
+                                : four_parts(sum[r], 0, 1, v);
       _mm512_mask_storeu_ps(y + r * y_row + 16 * v, some, _mm512_add_ps(all, more));
     }
   }
@@ -467,23 +516,28 @@ VNNI INLINED void vnni_tile (const vnni_panel *w, const vnni_span *x, int64_t k,
 
 /* Columns of a panel, of m rows of y, VNNI_ROWS at least: the last begin among those before. */
 VNNI INLINED void vnni_tiles (const vnni_panel *w, const vnni_span *x, int64_t k, int64_t m,
-                              bool has_least, const int group, float *y, int64_t y_row,
-                              const float *bias, int64_t columns) {
+                              bool has_least, const int group, const bool across, float *y,
+                              int64_t y_row, const float *bias, int64_t columns) {
   for (int64_t i = 0; i < m; i += VNNI_ROWS) {
     const int64_t r = smaller(i, m - VNNI_ROWS);
-    vnni_tile(w, x + r * vnni_spans(k), k, has_least, group, y + r * y_row, y_row, bias, columns);
+    vnni_tile(w, x + r * vnni_spans(k), k, has_least, group, across, y + r * y_row, y_row, bias,
+              columns);
   }
 }
 
 VNNI static void vnni_columns (const vnni_type *t, const vnni_panel *w, const vnni_span *x,
                                int64_t k, int64_t m, float *y, int64_t y_row, const float *bias,
                                int64_t columns) {
-  if (t->group == DECODE_GROUP && t->least)
-    vnni_tiles(w, x, k, m, true, DECODE_GROUP, y, y_row, bias, columns);
-  else if (t->group == DECODE_GROUP)
-    vnni_tiles(w, x, k, m, false, DECODE_GROUP, y, y_row, bias, columns);
-  else if (t->least) vnni_tiles(w, x, k, m, true, ROUND_GROUP, y, y_row, bias, columns);
-  else vnni_tiles(w, x, k, m, false, ROUND_GROUP, y, y_row, bias, columns);
+#define TILES(has_least, group, across) \
+  vnni_tiles(w, x, k, m, has_least, group, across, y, y_row, bias, columns)
+  const bool wide = t->group == ROUND_GROUP;
+  if (t->across && t->least) TILES(true, ROUND_GROUP, true);
+  else if (t->across) TILES(false, ROUND_GROUP, true);
+  else if (wide && t->least) TILES(true, ROUND_GROUP, false);
+  else if (wide) TILES(false, ROUND_GROUP, false);
+  else if (t->least) TILES(true, DECODE_GROUP, false);
+  else TILES(false, DECODE_GROUP, false);
+#undef TILES
 }
 
 #endif
