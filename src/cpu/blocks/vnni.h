@@ -3,11 +3,11 @@
 ** dot products of four bytes (VNNI). One row of x goes along k; of several rows each lane is a row
 ** of w, thirty-two of which lie interleaved.
 **
-** Either way an element of y is added up in one order: lane i of four has elements 64 i … of each
-** span, group by group of elements that share a scale, and four_sum adds up the lanes. Types with
-** nibbles, whose quants are loaded across, have the even blocks in four lanes and the odd ones in
-** four others, and the two sums are added. A quant of w is unsigned, as the instruction wants, by
-** loaded_zero of its type; 'offset' is what that adds to a group, and is taken off.
+** Either way an element of y is added up in one order. Elements of w that share a scale are a
+** group; each group of a span has a sum of its own, which goes on from span to span. Sums of the
+** same lane, 64 elements of a span, are added two by two, and four_sum adds up the lanes. A quant
+** of w is unsigned, as the instruction wants it, by loaded_zero of its type; 'offset' is what that
+** adds to a group, and is taken off.
 */
 
 #ifndef vnni_h
@@ -61,6 +61,9 @@ INLINED __m512i sums_of_four (__m512i a, __m512i b, __m512i c, __m512i d) {
 INLINED __m512i sums_of_halves (__m512i x) {
   return _mm512_add_epi32(x, _mm512_shuffle_i32x4(x, x, 0xb1));
 }
+
+/* The first number of each 128 bits. */
+#define FIRSTS _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12)
 
 INLINED float four_sum (__m128 v) {
   const __m128 two = _mm_add_ps(v, _mm_movehl_ps(v, v));
@@ -162,18 +165,6 @@ VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k, int zero,
 }
 
 
-/* Adds products of numbers of groups to the four lanes, one group after the other. */
-INLINED __m128 add_groups (__m128 sum, __m512 a, __m512 b, __m512 c, __m512 d, bool has_least,
-                           const int group) {
-  UNROLL for (int j = 0; j < 4; j += group / DECODE_GROUP) {
-    sum = _mm_fmadd_ps(_mm512_extractf32x4_ps(a, j), _mm512_extractf32x4_ps(b, j), sum);
-    if (has_least)
-      sum = _mm_fmadd_ps(_mm512_extractf32x4_ps(c, j), _mm512_extractf32x4_ps(d, j), sum);
-  }
-  return sum;
-}
-
-
 /* Products of the quants of a span, added up for each group. */
 VNNI INLINED __m512i vnni_sums_of_groups (const loaded *s, const vnni_span *x, const int group) {
   __m512i dots[SPAN_VECTORS];
@@ -201,9 +192,9 @@ VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x, bool
 
 
 /*
-** The sums of 'rows' rows of x, at intervals of x_row, and the first n blocks of a span of w. Those
-** across are of blocks, in all four lanes of 128 bits, and may be pairs of blocks of four rows: see
-** load.h. Others are of the four lanes of y, in the first.
+** Adds to the sums of 'rows' rows of x, at intervals of x_row, the first n blocks of a span of w.
+** Sums of groups stand as numbers do in 'loaded'. Blocks across may be pairs of four rows: see
+** load.h.
 */
 VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int group,
                              const uint8_t *w, int64_t pair, int n, const vnni_span *x,
@@ -220,12 +211,6 @@ VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int gro
     if (has_offset && !across) all = _mm512_add_epi32(all, _mm512_load_si512(each->offset));
     const __m512 dots = _mm512_cvtepi32_ps(all), values = _mm512_load_ps(each->sum);
     const __m512 scale = _mm512_mul_ps(s.scale, _mm512_load_ps(each->scale));
-    if (!across) {
-      const __m128 four = _mm512_castps512_ps128(sum[r]);
-      sum[r] = _mm512_castps128_ps512(add_groups(four, dots, scale, s.least, values, has_least,
-                                                 group));
-      continue;
-    }
     sum[r] = _mm512_fmadd_ps(dots, scale, sum[r]);
     if (has_least) sum[r] = _mm512_fmadd_ps(s.least, values, sum[r]);
   }
@@ -246,13 +231,17 @@ VNNI INLINED void vnni_whole (const heed_type type, const int elements, const in
 }
 
 
-/* The four lanes of y as one number: of sums across, those of even blocks and those of odd ones. */
-INLINED float vnni_sum (__m512 sum, bool across) {
-  if (!across) return four_sum(_mm512_castps512_ps128(sum));
-  const __m128 even = _mm_add_ps(_mm512_castps512_ps128(sum), _mm512_extractf32x4_ps(sum, 2));
-  const __m128 odd = _mm_add_ps(_mm512_extractf32x4_ps(sum, 1), _mm512_extractf32x4_ps(sum, 3));
-  const __m128 two = _mm_add_ps(even, odd);
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehl_ps(two, two)));
+/* The sums of all groups as one number. */
+INLINED float vnni_sum (__m512 sum, const int group, bool across) {
+  if (across) {
+    sum = _mm512_add_ps(sum, _mm512_permute_ps(sum, 0x4e));
+    sum = _mm512_permutexvar_ps(FIRSTS, sum);
+    return four_sum(_mm512_castps512_ps128(sum));
+  }
+  const __m128 first = _mm512_castps512_ps128(sum), third = _mm512_extractf32x4_ps(sum, 2);
+  if (group == ROUND_GROUP) return four_sum(_mm_add_ps(first, third));
+  return four_sum(_mm_add_ps(_mm_add_ps(first, _mm512_extractf32x4_ps(sum, 1)),
+                             _mm_add_ps(third, _mm512_extractf32x4_ps(sum, 3))));
 }
 
 
@@ -267,7 +256,8 @@ VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int
   if (n > 0)
     vnni_step(type, has_least, group, w + k / SPAN * (SPAN / elements * bytes), 2 * bytes, n,
               x + k / SPAN, spans, rows, sum);
-  UNROLL for (int r = 0; r < rows; r++) y[r * y_row] = vnni_sum(sum[r], has_nibbles(type)) + bias;
+  UNROLL for (int r = 0; r < rows; r++)
+    y[r * y_row] = vnni_sum(sum[r], group, has_nibbles(type)) + bias;
 }
 
 
@@ -302,7 +292,6 @@ VNNI INLINED void vnni_four (const heed_type type, const int elements, const int
                              bool has_least, const int group, const vnni_rows *at, int64_t i,
                              const vnni_span *x, int64_t k, const int rows,
                              const vnni_span *tails, int64_t y_row) {
-  const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
   const uint8_t *w = at->w + i * at->w_row;
   __m512 sum[4][VNNI_MANY - 1];
   ONE_BY_ONE for (int c = 0; c < 4; c++)
@@ -320,10 +309,12 @@ VNNI INLINED void vnni_four (const heed_type type, const int elements, const int
                 TAIL_PAIRS, rows, sum[p]);
   const __m128 bias = at->bias != NULL ? _mm_loadu_ps(at->bias + i) : _mm_setzero_ps();
   UNROLL for (int r = 0; r < rows; r++) {                            /* as vnni_sum */
-    const __m512 two = _mm512_add_ps(_mm512_add_ps(sum[0][r], sum[2][r]),
-                                     _mm512_add_ps(sum[1][r], sum[3][r]));
-    const __m512 one = _mm512_add_ps(two, _mm512_permute_ps(two, 0x4e));
-    const __m128 four = _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, one));
+    __m512 lane[4];
+    UNROLL for (int c = 0; c < 4; c++)
+      lane[c] = _mm512_add_ps(sum[c][r], _mm512_permute_ps(sum[c][r], 0x4e));
+    const __m512 one = _mm512_add_ps(_mm512_add_ps(lane[0], lane[2]),
+                                     _mm512_add_ps(lane[1], lane[3]));
+    const __m128 four = _mm512_castps512_ps128(_mm512_permutexvar_ps(FIRSTS, one));
     _mm_storeu_ps(at->y + r * y_row + i, _mm_add_ps(four, bias));
   }
 }
@@ -433,82 +424,79 @@ static void vnni_pack (vnni_panel *to, const vnni_type *t, const uint8_t *w, int
 }
 
 
-/* Elements of a span that one sum is of: a lane, or across a block. */
-INLINED int part_of (bool across) { return across ? ROUND_GROUP : LANE; }
-
 typedef __m512 vnni_sums[SPAN / ROUND_GROUP][VNNI_VECTORS];
 
-/*
-** The elements from 'first' on of each span, as many as one sum has, of VNNI_ROWS rows of x, of k
-** elements, and all columns of a panel.
-*/
-VNNI INLINED void vnni_part (const vnni_panel *w, const vnni_span *x, int64_t k, int first,
-                             bool has_least, const int group, const int part,
-                             vnni_sums to[VNNI_ROWS]) {
-  const int64_t spans = vnni_spans(k);
-  const int lane = first / LANE;
-  __m512 sum[VNNI_ROWS][VNNI_VECTORS];
+/* A group, from element e of a span on, of VNNI_ROWS rows of x and all columns of a panel. */
+VNNI INLINED void vnni_group (const vnni_panel *w, const vnni_span *x, int64_t x_row, int e,
+                              bool has_least, const int group,
+                              __m512 sum[VNNI_ROWS][VNNI_VECTORS]) {
+  const int lane = e / LANE, number = 4 * (e % LANE / DECODE_GROUP) + lane;
+  __m512i all[VNNI_ROWS][VNNI_VECTORS];
   UNROLL for (int r = 0; r < VNNI_ROWS; r++)
-    UNROLL for (int v = 0; v < VNNI_VECTORS; v++) sum[r][v] = _mm512_setzero_ps();
-  for (k -= first; k > 0; k -= SPAN, w++, x++)
-    for (int e = first; e < first + smaller(k, part); e += group) {
-      const int number = 4 * (e % LANE / DECODE_GROUP) + lane;
-      __m512i all[VNNI_ROWS][VNNI_VECTORS];
-      UNROLL for (int r = 0; r < VNNI_ROWS; r++)
-        UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
-          all[r][v] = _mm512_set1_epi32(x[r * spans].offset[number]);
-      UNROLL for (int j = 0; j < group; j += 4)
-        UNROLL for (int r = 0; r < VNNI_ROWS; r++) {
-          const uint8_t (*q)[4] = w->q[lane][(e % LANE + j) / 4];
-          int32_t four;
-          memcpy(&four, x[r * spans].q + e + j, sizeof four);
-          UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
-            all[r][v] = _mm512_dpbusd_epi32(all[r][v], _mm512_load_si512(q[16 * v]),
-                                            _mm512_set1_epi32(four));
-        }
-      UNROLL for (int v = 0; v < VNNI_VECTORS; v++) {
-        const __m512 scale = _mm512_load_ps(w->scale[number] + 16 * v);
-        UNROLL for (int r = 0; r < VNNI_ROWS; r++) {
-          const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x[r * spans].scale[number]));
-          sum[r][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(all[r][v]), both, sum[r][v]);
-        }
-        if (!has_least) continue;
-        const __m512 least = _mm512_load_ps(w->least[number] + 16 * v);
-        UNROLL for (int r = 0; r < VNNI_ROWS; r++)
-          sum[r][v] = _mm512_fmadd_ps(least, _mm512_set1_ps(x[r * spans].sum[number]), sum[r][v]);
-      }
+    UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
+      all[r][v] = _mm512_set1_epi32(x[r * x_row].offset[number]);
+  UNROLL for (int j = 0; j < group; j += 4)
+    UNROLL for (int r = 0; r < VNNI_ROWS; r++) {
+      const uint8_t (*q)[4] = w->q[lane][(e % LANE + j) / 4];
+      int32_t four;
+      memcpy(&four, x[r * x_row].q + e + j, sizeof four);
+      UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
+        all[r][v] = _mm512_dpbusd_epi32(all[r][v], _mm512_load_si512(q[16 * v]),
+                                        _mm512_set1_epi32(four));
     }
+  UNROLL for (int v = 0; v < VNNI_VECTORS; v++) {
+    const __m512 scale = _mm512_load_ps(w->scale[number] + 16 * v);
+    UNROLL for (int r = 0; r < VNNI_ROWS; r++) {
+      const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x[r * x_row].scale[number]));
+      sum[r][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(all[r][v]), both, sum[r][v]);
+    }
+    if (!has_least) continue;
+    const __m512 least = _mm512_load_ps(w->least[number] + 16 * v);
+    UNROLL for (int r = 0; r < VNNI_ROWS; r++)
+      sum[r][v] = _mm512_fmadd_ps(least, _mm512_set1_ps(x[r * x_row].sum[number]), sum[r][v]);
+  }
+}
+
+
+/* Two groups of each span, from element e on, of rows of k elements, and the sum of both. */
+VNNI INLINED void vnni_pair (const vnni_panel *w, const vnni_span *x, int64_t k, int e,
+                             bool has_least, const int group, vnni_sums to[VNNI_ROWS]) {
+  const int64_t spans = vnni_spans(k);
+  __m512 sum[2][VNNI_ROWS][VNNI_VECTORS];
+  UNROLL for (int i = 0; i < 2; i++)
+    UNROLL for (int r = 0; r < VNNI_ROWS; r++)
+      UNROLL for (int v = 0; v < VNNI_VECTORS; v++) sum[i][r][v] = _mm512_setzero_ps();
+  for (k -= e; k > 0; k -= SPAN, w++, x++) {
+    vnni_group(w, x, spans, e, has_least, group, sum[0]);
+    if (k > group) vnni_group(w, x, spans, e + group, has_least, group, sum[1]);
+  }
   UNROLL for (int r = 0; r < VNNI_ROWS; r++)
-    UNROLL for (int v = 0; v < VNNI_VECTORS; v++) to[r][first / part][v] = sum[r][v];
+    UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
+      to[r][e / (2 * group)][v] = _mm512_add_ps(sum[0][r][v], sum[1][r][v]);
 }
 
-
-/* The sums of four parts, as four_sum adds them: those from 'first' on at intervals of 'step'. */
-INLINED __m512 four_parts (vnni_sums sum, int first, int step, int v) {
-  const __m512 even = _mm512_add_ps(sum[first][v], sum[first + 2 * step][v]);
-  return _mm512_add_ps(even, _mm512_add_ps(sum[first + step][v], sum[first + 3 * step][v]));
-}
 
 /* VNNI_ROWS rows of y, which are fetched before, and those columns of the panel that there are. */
 VNNI INLINED void vnni_tile (const vnni_panel *w, const vnni_span *x, int64_t k, bool has_least,
-                             const int group, const bool across, float *y, int64_t y_row,
-                             const float *bias, int64_t columns) {
-  const int part = part_of(across);
+                             const int group, float *y, int64_t y_row, const float *bias,
+                             int64_t columns) {
   vnni_sums sum[VNNI_ROWS];
   for (int r = 0; r < VNNI_ROWS; r++)
     for (int v = 0; v < VNNI_VECTORS; v++) __builtin_prefetch(y + r * y_row + 16 * v, 1);
-  for (int first = 0; first < SPAN; first += part)
-    vnni_part(w, x, k, first, has_least, group, part, sum);
+  for (int e = 0; e < SPAN; e += 2 * group) vnni_pair(w, x, k, e, has_least, group, sum);
   for (int v = 0; v < VNNI_VECTORS && columns > 16 * v; v++) {
     const int64_t n = smaller(columns - 16 * v, 16);
     const __mmask16 some = (__mmask16)((1u << n) - 1);
     const __m512 more = bias != NULL ? _mm512_maskz_loadu_ps(some, bias + 16 * v)
                                      : _mm512_setzero_ps();
-    UNROLL for (int r = 0; r < VNNI_ROWS; r++) {
-      const __m512 all = across ? _mm512_add_ps(four_parts(sum[r], 0, 2, v),
-                                                four_parts(sum[r], 1, 2, v))
-                                : four_parts(sum[r], 0, 1, v);
-      _mm512_mask_storeu_ps(y + r * y_row + 16 * v, some, _mm512_add_ps(all, more));
+    UNROLL for (int r = 0; r < VNNI_ROWS; r++) {                     /* as vnni_sum */
+      __m512 lane[VNNI_LANES];
+      UNROLL for (int i = 0; i < VNNI_LANES; i++)
+        lane[i] = group == ROUND_GROUP ? sum[r][i][v]
+                                       : _mm512_add_ps(sum[r][2 * i][v], sum[r][2 * i + 1][v]);
+      const __m512 even = _mm512_add_ps(lane[0], lane[2]), odd = _mm512_add_ps(lane[1], lane[3]);
+      _mm512_mask_storeu_ps(y + r * y_row + 16 * v, some,
+                            _mm512_add_ps(_mm512_add_ps(even, odd), more));
     }
   }
 }
@@ -516,28 +504,23 @@ VNNI INLINED void vnni_tile (const vnni_panel *w, const vnni_span *x, int64_t k,
 
 /* Columns of a panel, of m rows of y, VNNI_ROWS at least: the last begin among those before. */
 VNNI INLINED void vnni_tiles (const vnni_panel *w, const vnni_span *x, int64_t k, int64_t m,
-                              bool has_least, const int group, const bool across, float *y,
-                              int64_t y_row, const float *bias, int64_t columns) {
+                              bool has_least, const int group, float *y, int64_t y_row,
+                              const float *bias, int64_t columns) {
   for (int64_t i = 0; i < m; i += VNNI_ROWS) {
     const int64_t r = smaller(i, m - VNNI_ROWS);
-    vnni_tile(w, x + r * vnni_spans(k), k, has_least, group, across, y + r * y_row, y_row, bias,
-              columns);
+    vnni_tile(w, x + r * vnni_spans(k), k, has_least, group, y + r * y_row, y_row, bias, columns);
   }
 }
 
 VNNI static void vnni_columns (const vnni_type *t, const vnni_panel *w, const vnni_span *x,
                                int64_t k, int64_t m, float *y, int64_t y_row, const float *bias,
                                int64_t columns) {
-#define TILES(has_least, group, across) \
-  vnni_tiles(w, x, k, m, has_least, group, across, y, y_row, bias, columns)
-  const bool wide = t->group == ROUND_GROUP;
-  if (t->across && t->least) TILES(true, ROUND_GROUP, true);
-  else if (t->across) TILES(false, ROUND_GROUP, true);
-  else if (wide && t->least) TILES(true, ROUND_GROUP, false);
-  else if (wide) TILES(false, ROUND_GROUP, false);
-  else if (t->least) TILES(true, DECODE_GROUP, false);
-  else TILES(false, DECODE_GROUP, false);
-#undef TILES
+  if (t->group == DECODE_GROUP && t->least)
+    vnni_tiles(w, x, k, m, true, DECODE_GROUP, y, y_row, bias, columns);
+  else if (t->group == DECODE_GROUP)
+    vnni_tiles(w, x, k, m, false, DECODE_GROUP, y, y_row, bias, columns);
+  else if (t->least) vnni_tiles(w, x, k, m, true, ROUND_GROUP, y, y_row, bias, columns);
+  else vnni_tiles(w, x, k, m, false, ROUND_GROUP, y, y_row, bias, columns);
 }
 
 #endif
