@@ -275,9 +275,7 @@ local function visit_all(module, path, wanted, visit, seen, above)
       if wanted.parameter then refuse_plain(module, path, name, value) end
     end
     if role == "module" then
-      if not above[value] then
-        visit_all(value, join(path, name), wanted, visit, seen, above)
-      end
+      if not above[value] then visit_all(value, join(path, name), wanted, visit, seen, above) end
     elseif wanted[role] then
       visit(join(path, name), value, seen[value])
       seen[value] = true
