@@ -14,7 +14,7 @@ local function name_below(outer, module)
 end
 
 
--- The names of the modules in another one's fields; where the module is none of these, of all below.
+-- The names of the modules in another one's fields; where the module is none of them, of all below.
 local function names_below(outer, module)
   local names = {}
   for name, found in outer:children() do names[found] = name end
