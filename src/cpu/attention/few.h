@@ -14,7 +14,7 @@
 
 #define PART_KEYS (8 * TILE_KEYS)  /* doubled until there are at most MOST_PARTS */
 #define MOST_PARTS 4096
-#define KEYS_AHEAD 16              /* fetched ahead of the key that is read */
+#define KEYS_AHEAD 48              /* fetched ahead of the key that is read */
 
 typedef struct FN(few) FN(few);
 typedef struct FN(rows) FN(rows);
@@ -176,9 +176,7 @@ static const FN(key_kernel) FN(key_kernels)[][DOT_ROWS] = {
 static void FN(fetch_rows) (const FN(lines_of) *x, int64_t j, int64_t n, int64_t bytes) {
   const bool unbroken = x->row == bytes;
   const int64_t lines = unbroken ? 1 : n, line = unbroken ? n * bytes : bytes;
-  for (int64_t i = j; i < j + lines; i++)
-    for (const char *at = x->at + i * x->row, *end = at + line; at < end; at += 64)
-      __builtin_prefetch(at);
+  for (int64_t i = j; i < j + lines; i++) fetch_far(x->at + i * x->row, line);
 }
 
 
