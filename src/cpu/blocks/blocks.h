@@ -322,9 +322,10 @@ static void vnni_piece (void *arg, int64_t first, int64_t end) {
 
 
 static const char *vnni_run (block_product *p) {
-  const int64_t spans = vnni_spans(p->k);
-  void *scratch;
-  vnni_span *x = aligned_scratch(p, (size_t)(p->m * spans) * sizeof *x, &scratch);
+  const int64_t spans = vnni_spans(p->k), n = p->m * spans;
+  _Alignas(VECTOR_BYTES) vnni_span few[8];         /* one row, most often: memory takes its time */
+  void *scratch = NULL;
+  vnni_span *x = n <= 8 ? few : aligned_scratch(p, (size_t)n * sizeof *x, &scratch);
   if (x == NULL) return cpu_no_memory;
   vnni_product v = {p, &vnni_types[p->type], x, spans};
   pool_run(p->self->pool, p->m, 16384 / p->k + 1, vnni_round_piece, &v);
