@@ -156,6 +156,20 @@ describe("replayed generation", function()
     assert.same({255, 259, 1}, {n, more, moves})           -- 1 at the end of the first room
   end)
 
+  if_fused("runs the model's code for the prompt and for one step", function()
+    local model, calls = load "llama3", 0
+    local forward, o = nn.Embedding.forward, {max = 40, ends = false}
+    model:generate(PROMPT, o)                              -- compares the first step once
+    nn.Embedding.forward = function(...)
+      calls = calls + 1
+      return forward(...)
+    end
+    local done, why = pcall(model.generate, model, PROMPT, o)
+    nn.Embedding.forward = forward
+    assert(done, why)
+    assert.equal(2, calls)
+  end)
+
   it("sees hooks that callbacks of the first ids add", function()
     local model, seen, hook = load "llama3", 0, nil
     local o = {max = 40, ends = false, capture = false}

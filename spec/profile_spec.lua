@@ -125,6 +125,17 @@ describe("heed.profile", function()
     assert.equal(0, whole.backward)
   end)
 
+  it("calls a layer by the field of its caller, though another way leads to it before", function()
+    local Twice = nn.Module:extend "Twice"
+    function Twice:init()
+      self.first = nn.Sequential{nn.Linear(2, 2)}
+      self.second = self.first[1]
+    end
+    function Twice:forward(x) return self.second(self.first(x)) end
+    local p = heed.profile(Twice(), heed.ones(2))
+    assert.same({"Twice", "first", "first.1", "second"}, names(p.layers))
+  end)
+
   it("gives gradients to their operation and to the layer that recorded it", function()
     local model = Model()
     local opt = heed.optim.AdamW(model:parameters())
