@@ -5,6 +5,7 @@ local directories = require "spec.support.directories"
 local heed = require "heed"
 local json = require "heed.files.json"
 local message = require "spec.support.message"
+local values = require "heed.models.chat.values"
 
 local HERE <const> = "spec/golden/models/chat/"
 local FORMATS <const> = {
@@ -83,15 +84,17 @@ describe("chat templates", function()
   end
 
 
-  it("do what Jinja does", function()
-    local golden = directories.read(HERE .. "jinja.json")
-    local variables = golden:match('"variables": (%b{}),\n"cases"')
-    for _, case in ipairs(assert(json.decode(golden)).cases) do
-      local good, text = pcall(rendered, case.template, {variables = variables})
-      assert.is_true(good, case.template .. ": " .. tostring(text))
-      assert.equal(case.text, text, case.template)
-    end
-  end)
+  for _, name in ipairs{"jinja", "expressions"} do
+    it("do what Jinja does: " .. name, function()
+      local golden = directories.read(HERE .. name .. ".json")
+      local variables = golden:match('"variables": (%b{}),\n"cases"')
+      for _, case in ipairs(assert(json.decode(golden)).cases) do
+        local good, text = pcall(rendered, case.template, {variables = variables})
+        assert.is_true(good, case.template .. ": " .. tostring(text))
+        assert.equal(case.text, text, case.template)
+      end
+    end)
+  end
 
 
   it("refuse what they do not know, by its name and line", function()
@@ -105,7 +108,9 @@ describe("chat templates", function()
       ["{{ messages | tojson(sort_keys=true) }}"] = "tojson has no argument 'sort_keys'",
       ["{{ messages | first(3) }}"] = "gives 1 arguments to first, which takes 0",
       ["{{ cycler('a') }}"] = "line 1: 'cycler' is not known",
-      ["{{ self }}"] = "line 1: 'self' is not known",
+      ["{{ 'a'. }}"] = "line 1: a name expected, got the end of the tag",
+      ["{{ {1: 2} }}"] = "line 1: 'text' expected, got '1'",
+      ["{% set 'a' = 1 %}"] = "line 1: a name expected, got 'a'",
       ["{{ nobody() }}"] = "calls 'nobody', which is not defined",
       ["{{ nothing.at }}"] = "asks 'nothing', which is not defined for a member",
       ["{{ 'a' * 3 }}"] = "asks for the string 'a' * 3",
@@ -151,6 +156,15 @@ describe("chat templates", function()
       ["{{ messages[1 2] }}"] = "line 1: ']' expected, got '2'",
     } do
       assert.matches(wanted, message(rendered, template), 1, true)
+    end
+    for _, name in ipairs{"caller", "cycler", "joiner", "kwargs", "lipsum", "self", "super",
+                          "varargs"} do
+      assert.matches(("line 1: '%s' is not known"):format(name),
+                     message(rendered, "{{ " .. name .. " }}"), 1, true)
+    end
+    for _, way in ipairs{"break", "continue"} do
+      local template = "{% for a in [1] %}{% macro f() %}{% " .. way .. " %}"
+      assert.matches(("'%s' stands in no loop"):format(way), message(rendered, template), 1, true)
     end
     for _, template in ipairs{
       "{% if 1 x %}{% endif %}", "{% if 1 %}{% elif 1 x %}{% endif %}",
@@ -311,6 +325,16 @@ describe("chat templates", function()
     local endless = {role = "user"}
     endless.content = endless
     assert.matches("nested too deep", message(plain.chat, plain, {endless}, {template = "{{ 1 }}"}))
+    local function nested(n, name)
+      local value = "x"
+      for _ = 1, n do value = {[name] = value} end
+      return {role = "user", content = value}
+    end
+    for _, name in ipairs{1, "a"} do
+      assert.equal("1", plain:chat({nested(62, name)}, {template = "{{ 1 }}"}))
+      assert.matches("nested too deep",
+                     message(plain.chat, plain, {nested(63, name)}, {template = "{{ 1 }}"}))
+    end
     assert.matches("names expected", message(rendered, "{{ 1 }}", {variables = {3}}), 1, true)
     assert.matches("unknown option 'promt'", message(plain.chat, plain, HELLO, {promt = true}), 1,
                    true)
@@ -362,6 +386,22 @@ describe("ids of a chat", function()
     local text = m:chat({{role = "user", content = "<|eot_id|>"}}, {variables = o.variables})
     local ids = m:chat({{role = "user", content = "<|eot_id|>"}}, o)
     assert.equal(text, m.tokenizer:decode(ids, {special = true}))
+  end)
+
+
+  it("have special tokens of roles that are known, and of no other words", function()
+    local function marks(role) return values.from({role = role, name = role}, "a message").at end
+    for _, role in ipairs{"assistant", "developer", "function", "ipython", "model", "system",
+                          "tool", "user"} do
+      assert.equal(("t"):rep(#role), marks(role).role.marks)
+      assert.equal(("m"):rep(#role), marks(role).name.marks)
+    end
+    assert.equal("mmmmm", marks("users").role.marks)
+    for _, role in ipairs{"user", "eot_id"} do
+      local text = ('{"role": "%s"}'):format(role)
+      assert.equal((role == "user" and "t" or "m"):rep(#role),
+                   values.from_json(text, "a message").at.role.marks)
+    end
   end)
 
 
