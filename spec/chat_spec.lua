@@ -121,6 +121,7 @@ describe("chat templates", function()
       ["{{ true + 1 }}"] = "asks for true + 1",
       ["{{ '10000000000000000000' | int }}"] = "int gets 1e+19, which is not known with 64 bits",
       ["{{ '8000000000000000' | int(base=16) }}"] = "which is not known with 64 bits",
+      ["{{ '10000000000000005' | int(base=16) }}"] = "which is not known with 64 bits",
       ["{{ '10' | int(base=1) }}"] = "int takes bases from 2 to 36",
       ["{{ 'ab'[0 1] }}"] = "line 1: ']' expected, got '1'",
       ["{{ nothing | int }}"] = "gives 'nothing', which is not defined to int",
@@ -243,6 +244,9 @@ describe("chat templates", function()
     } do
       assert.matches(wanted, message(rendered, template), 1, true)
     end
+    local turns = "{% for a in range(99990) %}{% endfor %}"
+    assert.equal("", rendered(turns:rep(2)))
+    assert.matches("too many turns", message(rendered, turns:rep(3)), 1, true)
     local function nested(n) return ("{% if 1 %}"):rep(n) .. "x" .. ("{% endif %}"):rep(n) end
     assert.equal(("x"):rep(99), rendered(nested(1):rep(98) .. nested(59)))
     local again = "{% macro f(n) %}x{% if n > 1 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(N) }}"
