@@ -84,6 +84,7 @@ local ENTRIES <const> = {
   {"phi", "rope_theta", 10000, 10, old = true},
   {"phi", "rope_parameters.rope_theta", 10000, 10},
   {"phi3_partial", "rms_norm_eps", 1e-5, 1e-2},
+  {"phi3_partial", "sliding_window", 100, 2},           -- 100: more than there are keys
   {"phi3_partial", "rope_theta", 10000, 10, old = true},
   {"phi3_partial", "rope_parameters.rope_theta", 10000, 10},
   {"qwen2", "max_window_layers", 28, 1,
