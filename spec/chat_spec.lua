@@ -123,6 +123,10 @@ describe("chat templates", function()
       ["{{ '8000000000000000' | int(base=16) }}"] = "which is not known with 64 bits",
       ["{{ '10000000000000005' | int(base=16) }}"] = "which is not known with 64 bits",
       ["{{ '10' | int(base=1) }}"] = "int takes bases from 2 to 36",
+      ["{{ 'a'.replace('', 'b') }}"] = "replaces an empty text",
+      ["{{ 'a' | replace('', 'b') }}"] = "replaces an empty text",
+      ["{{ 'a'.split('') }}"] = "splits by an empty text",
+      ["{{ 'a b'.split(none, 1) }}"] = "split has a count, and no separator",
       ["{{ 'ab'[0 1] }}"] = "line 1: ']' expected, got '1'",
       ["{{ nothing | int }}"] = "gives 'nothing', which is not defined to int",
       ["{{ 2 ** 3 }}"] = "line 1: the end of the tag expected, got '**'",
@@ -323,7 +327,8 @@ describe("chat templates", function()
   it("refuse what are no messages", function()
     for _, bad in ipairs{3, "text", "[3]", "{}", {3}, {{content = "a"}}, {{role = 3}},
                          {role = "user"}, {{role = "user", content = print}},
-                         {{role = "user", [1] = "a", b = 2}}} do
+                         {{role = "user", [1] = "a", b = 2}},
+                         {{role = "user", content = {[true] = 1}}}} do
       assert.matches("chat: ", message(plain.chat, plain, bad, {template = "{{ 1 }}"}), 1, true)
     end
     local endless = {role = "user"}
