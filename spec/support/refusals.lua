@@ -244,9 +244,6 @@ return {
    "layer_norm: argument 'weight': a tensor of shape (4) expected, got one of shape (3)"},
   {heed.rms_norm, {x, {5}},
    "rms_norm: argument 'shape': (5) is not what the shape (3, 4) of argument 'input' ends with"},
-  {heed.take_along_dim, {x, heed.ones({4, 3}, {dtype = "int64"}), 2},
-   "take_along_dim: argument 'indices': positions of shape (4, 3) do not broadcast to (3, 4) " ..
-   "beside dimension 2"},
   {heed.gather, {x, 1, ids},
    "gather: argument 'index': shape (3) does not fit into the shape (3, 4) of argument 'input'"},
   {heed.masked_select, {x, heed.tensor{true, false}},
