@@ -353,7 +353,7 @@ end)
 
 
 describe("a text for a table of vectors", function()
-  it("is cut at as many characters as usual tokens have, before unknown ones are left out", function()
+  it("is cut at as many characters as usual tokens have, and loses unknown ones then", function()
     local m = assert(heed.models.load "spec/golden/models/st/model2vec")
     local tok, lengths = m.tokenizer, {}
     for id = 1, #tok do lengths[id] = utf8.len(tok:token(id)) end
