@@ -5,7 +5,6 @@ local directories = require "spec.support.directories"
 local heed = require "heed"
 local json = require "heed.files.json"
 local message = require "spec.support.message"
-local values = require "heed.models.chat.values"
 
 local HERE <const> = "spec/golden/models/chat/"
 local FORMATS <const> = {
@@ -399,6 +398,7 @@ describe("ids of a chat", function()
 
 
   it("have special tokens of roles that are known, and of no other words", function()
+    local values = require "heed.models.chat.values"
     local function marks(role) return values.from({role = role, name = role}, "a message").at end
     for _, role in ipairs{"assistant", "developer", "function", "ipython", "model", "system",
                           "tool", "user"} do
