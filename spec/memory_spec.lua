@@ -367,6 +367,9 @@ end)
 
 
 describe("what is read of a tensor, or written to it,", function()
+  setup(device.cpu)
+  teardown(device.back)
+
   local ROWS <const> = 512
   local READ <const> = {
     element = function(x) return x[1][2], x[{2, 3}], x[-1][-1] end,
