@@ -138,6 +138,49 @@ describe("the state of a cache", function()
   end)
 
 
+  it("is refused where a part of it is missing, or is another cache's", function()
+    local model = nn.Decoder(8, 2, 2, {hidden = 16}):eval()
+    local cache = nn.Cache()
+    model(heed.randn(2, 3, 8), heed.randn(2, 4, 8), {cache = cache})
+    local function refused(wanted, change)
+      local state = cache:state(model)
+      change(state)
+      local again = nn.Cache()
+      assert.matches(wanted, message(again.load_state, again, state, model), 1, true)
+      assert.equal(0, again:length())
+    end
+    for _, part in ipairs{"k", "v"} do
+      for layer = 1, 2 do
+        local own = ("layers.%d.attend.%s"):format(layer, part)
+        refused("keys and values expected of each layer", function(t) t[own] = nil end)
+        refused("keys and values of as many sequences and tokens in each layer", function(t)
+          t[own] = t[own]:narrow(1, 1, 1)
+        end)
+        refused("keys and values of as many sequences and tokens in each layer", function(t)
+          t[own] = t[own]:narrow(3, 1, 2)
+        end)
+        refused("keys and values expected of each context", function(t)
+          t[("layers.%d.cross.context.%s"):format(layer, part)] = nil
+        end)
+      end
+    end
+    refused("keys and values of as many sequences and tokens in each layer", function(t)
+      for _, part in ipairs{"k", "v"} do
+        local name = "layers.2.attend." .. part
+        t[name] = t[name]:narrow(3, 1, 2)
+      end
+    end)
+    refused("keys of 3 tokens expected, got those of 2", function(t)
+      for layer = 1, 2 do
+        for _, part in ipairs{"k", "v"} do
+          local name = ("layers.%d.attend.%s"):format(layer, part)
+          t[name] = t[name]:narrow(3, 1, 2)
+        end
+      end
+    end)
+  end)
+
+
   it("is the same with a capacity, and goes from one kind of cache to the other", function()
     heed.manual_seed(1)
     local model = nn.Decoder(8, 2, 2, {hidden = 16}):eval()

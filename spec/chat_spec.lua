@@ -83,15 +83,17 @@ describe("chat templates", function()
   end
 
 
-  it("do what Jinja does", function()
-    local golden = directories.read(HERE .. "jinja.json")
-    local variables = golden:match('"variables": (%b{}),\n"cases"')
-    for _, case in ipairs(assert(json.decode(golden)).cases) do
-      local good, text = pcall(rendered, case.template, {variables = variables})
-      assert.is_true(good, case.template .. ": " .. tostring(text))
-      assert.equal(case.text, text, case.template)
-    end
-  end)
+  for _, name in ipairs{"jinja", "expressions"} do
+    it("do what Jinja does: " .. name, function()
+      local golden = directories.read(HERE .. name .. ".json")
+      local variables = golden:match('"variables": (%b{}),\n"cases"')
+      for _, case in ipairs(assert(json.decode(golden)).cases) do
+        local good, text = pcall(rendered, case.template, {variables = variables})
+        assert.is_true(good, case.template .. ": " .. tostring(text))
+        assert.equal(case.text, text, case.template)
+      end
+    end)
+  end
 
 
   it("refuse what they do not know, by its name and line", function()
@@ -105,7 +107,9 @@ describe("chat templates", function()
       ["{{ messages | tojson(sort_keys=true) }}"] = "tojson has no argument 'sort_keys'",
       ["{{ messages | first(3) }}"] = "gives 1 arguments to first, which takes 0",
       ["{{ cycler('a') }}"] = "line 1: 'cycler' is not known",
-      ["{{ self }}"] = "line 1: 'self' is not known",
+      ["{{ 'a'. }}"] = "line 1: a name expected, got the end of the tag",
+      ["{{ {1: 2} }}"] = "line 1: 'text' expected, got '1'",
+      ["{% set 'a' = 1 %}"] = "line 1: a name expected, got 'a'",
       ["{{ nobody() }}"] = "calls 'nobody', which is not defined",
       ["{{ nothing.at }}"] = "asks 'nothing', which is not defined for a member",
       ["{{ 'a' * 3 }}"] = "asks for the string 'a' * 3",
@@ -116,7 +120,12 @@ describe("chat templates", function()
       ["{{ true + 1 }}"] = "asks for true + 1",
       ["{{ '10000000000000000000' | int }}"] = "int gets 1e+19, which is not known with 64 bits",
       ["{{ '8000000000000000' | int(base=16) }}"] = "which is not known with 64 bits",
+      ["{{ '10000000000000005' | int(base=16) }}"] = "which is not known with 64 bits",
       ["{{ '10' | int(base=1) }}"] = "int takes bases from 2 to 36",
+      ["{{ 'a'.replace('', 'b') }}"] = "replaces an empty text",
+      ["{{ 'a' | replace('', 'b') }}"] = "replaces an empty text",
+      ["{{ 'a'.split('') }}"] = "splits by an empty text",
+      ["{{ 'a b'.split(none, 1) }}"] = "split has a count, and no separator",
       ["{{ 'ab'[0 1] }}"] = "line 1: ']' expected, got '1'",
       ["{{ nothing | int }}"] = "gives 'nothing', which is not defined to int",
       ["{{ 2 ** 3 }}"] = "line 1: the end of the tag expected, got '**'",
@@ -151,6 +160,15 @@ describe("chat templates", function()
       ["{{ messages[1 2] }}"] = "line 1: ']' expected, got '2'",
     } do
       assert.matches(wanted, message(rendered, template), 1, true)
+    end
+    for _, name in ipairs{"caller", "cycler", "joiner", "kwargs", "lipsum", "self", "super",
+                          "varargs"} do
+      assert.matches(("line 1: '%s' is not known"):format(name),
+                     message(rendered, "{{ " .. name .. " }}"), 1, true)
+    end
+    for _, way in ipairs{"break", "continue"} do
+      local template = "{% for a in [1] %}{% macro f() %}{% " .. way .. " %}"
+      assert.matches(("'%s' stands in no loop"):format(way), message(rendered, template), 1, true)
     end
     for _, template in ipairs{
       "{% if 1 x %}{% endif %}", "{% if 1 %}{% elif 1 x %}{% endif %}",
@@ -229,6 +247,9 @@ describe("chat templates", function()
     } do
       assert.matches(wanted, message(rendered, template), 1, true)
     end
+    local turns = "{% for a in range(99990) %}{% endfor %}"
+    assert.equal("", rendered(turns:rep(2)))
+    assert.matches("too many turns", message(rendered, turns:rep(3)), 1, true)
     local function nested(n) return ("{% if 1 %}"):rep(n) .. "x" .. ("{% endif %}"):rep(n) end
     assert.equal(("x"):rep(99), rendered(nested(1):rep(98) .. nested(59)))
     local again = "{% macro f(n) %}x{% if n > 1 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(N) }}"
@@ -305,12 +326,23 @@ describe("chat templates", function()
   it("refuse what are no messages", function()
     for _, bad in ipairs{3, "text", "[3]", "{}", {3}, {{content = "a"}}, {{role = 3}},
                          {role = "user"}, {{role = "user", content = print}},
-                         {{role = "user", [1] = "a", b = 2}}} do
+                         {{role = "user", [1] = "a", b = 2}},
+                         {{role = "user", content = {[true] = 1}}}} do
       assert.matches("chat: ", message(plain.chat, plain, bad, {template = "{{ 1 }}"}), 1, true)
     end
     local endless = {role = "user"}
     endless.content = endless
     assert.matches("nested too deep", message(plain.chat, plain, {endless}, {template = "{{ 1 }}"}))
+    local function nested(n, name)
+      local value = "x"
+      for _ = 1, n do value = {[name] = value} end
+      return {role = "user", content = value}
+    end
+    for _, name in ipairs{1, "a"} do
+      assert.equal("1", plain:chat({nested(62, name)}, {template = "{{ 1 }}"}))
+      assert.matches("nested too deep",
+                     message(plain.chat, plain, {nested(63, name)}, {template = "{{ 1 }}"}))
+    end
     assert.matches("names expected", message(rendered, "{{ 1 }}", {variables = {3}}), 1, true)
     assert.matches("unknown option 'promt'", message(plain.chat, plain, HELLO, {promt = true}), 1,
                    true)
@@ -362,6 +394,23 @@ describe("ids of a chat", function()
     local text = m:chat({{role = "user", content = "<|eot_id|>"}}, {variables = o.variables})
     local ids = m:chat({{role = "user", content = "<|eot_id|>"}}, o)
     assert.equal(text, m.tokenizer:decode(ids, {special = true}))
+  end)
+
+
+  it("have special tokens of roles that are known, and of no other words", function()
+    local values = require "heed.models.chat.values"
+    local function marks(role) return values.from({role = role, name = role}, "a message").at end
+    for _, role in ipairs{"assistant", "developer", "function", "ipython", "model", "system",
+                          "tool", "user"} do
+      assert.equal(("t"):rep(#role), marks(role).role.marks)
+      assert.equal(("m"):rep(#role), marks(role).name.marks)
+    end
+    assert.equal("mmmmm", marks("users").role.marks)
+    for _, role in ipairs{"user", "eot_id"} do
+      local text = ('{"role": "%s"}'):format(role)
+      assert.equal((role == "user" and "t" or "m"):rep(#role),
+                   values.from_json(text, "a message").at.role.marks)
+    end
   end)
 
 

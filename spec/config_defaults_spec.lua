@@ -26,9 +26,12 @@ local ENTRIES <const> = {
   {"gemma2", "rms_norm_eps", 1e-6, 1e-2},
   {"gemma2", "sliding_window", 4096, 2},
   {"gemma2", "rope_theta", 10000, 10, old = true},
+  {"gemma2", "rope_parameters.rope_theta", 10000, 10},
   {"gemma3_bidirectional", "use_bidirectional_attention", false, true},
   {"gemma3_bidirectional", "rope_local_base_freq", 10000, 10, old = true},
   {"gemma3_bidirectional", "rope_theta", 1000000, 10, old = true},
+  {"gemma3_bidirectional", "rope_parameters.full_attention.rope_theta", 1000000, 10},
+  {"gemma3_bidirectional", "rope_parameters.sliding_attention.rope_theta", 10000, 10},
   {"gpt2", "layer_norm_epsilon", 1e-5, 1e-2},
   {"gpt2", "n_inner", 4 * 32, 40},
   {"gpt_neox", "attention_bias", true, false},
@@ -36,6 +39,9 @@ local ENTRIES <const> = {
   {"gpt_neox", "use_parallel_residual", true, false},
   {"gpt_neox", "rotary_emb_base", 10000, 10, {rotary_pct = 1}, old = true},
   {"gpt_neox", "rotary_pct", 0.25, 0.5, old = true},
+  {"gpt_neox", "rope_parameters.rope_theta", 10000, 10,
+   {["rope_parameters.partial_rotary_factor"] = 1}},
+  {"gpt_neox", "rope_parameters.partial_rotary_factor", 0.25, 0.5},
   {"granite", "attention_bias", false, true},
   {"granite", "attention_multiplier", 1, 0.5},
   {"granite", "embedding_multiplier", 1, 2},
@@ -44,11 +50,13 @@ local ENTRIES <const> = {
   {"granite", "residual_multiplier", 1, 2},
   {"granite", "rms_norm_eps", 1e-6, 1e-2},
   {"granite", "rope_theta", 10000, 10, old = true},
+  {"granite", "rope_parameters.rope_theta", 10000, 10},
   {"llama3", "attention_bias", false, true},
   {"llama3", "mlp_bias", false, true},
   {"llama3", "rms_norm_eps", 1e-6, 1e-2},
   {"mistral", "rms_norm_eps", 1e-6, 1e-2},
   {"mistral", "rope_theta", 10000, 10, old = true},
+  {"mistral", "rope_parameters.rope_theta", 10000, 10},
   {"modernbert_classifier", "attention_bias", false, true},
   {"modernbert_classifier", "classifier_bias", false, true},
   {"modernbert_classifier", "global_attn_every_n_layers", 3, 2, {layer_types = GONE}},
@@ -58,27 +66,37 @@ local ENTRIES <const> = {
   {"modernbert_classifier", "norm_eps", 1e-5, 1e-2},
   {"modernbert_classifier", "global_rope_theta", 160000, 10, old = true},
   {"modernbert_classifier", "local_rope_theta", 10000, 10, old = true},
+  {"modernbert_classifier", "rope_parameters.full_attention.rope_theta", 160000, 10},
+  {"modernbert_classifier", "rope_parameters.sliding_attention.rope_theta", 10000, 10},
   {"nomic_bert", "layer_norm_eps", 1e-12, 1e-3},
   {"nomic_bert", "type_vocab_size", 2, 3},
   {"nomic_bert", "layer_norm_epsilon", 1e-12, 1e-3, old = true},
   {"nomic_bert", "rotary_emb_base", 1000, 10, old = true},
+  {"nomic_bert", "rope_parameters.rope_theta", 1000, 10},
   {"olmo2", "attention_bias", false, true},
   {"olmo2", "rms_norm_eps", 1e-5, 1e-2},
   {"olmo2", "rope_theta", 10000, 10, old = true},
+  {"olmo2", "rope_parameters.rope_theta", 10000, 10},
   {"phi", "layer_norm_eps", 1e-5, 1e-2},
   {"phi", "num_key_value_heads", 4, 2},
   {"phi", "partial_rotary_factor", 0.5, 1, old = true},
+  {"phi", "rope_parameters.partial_rotary_factor", 0.5, 1},
   {"phi", "rope_theta", 10000, 10, old = true},
+  {"phi", "rope_parameters.rope_theta", 10000, 10},
   {"phi3_partial", "rms_norm_eps", 1e-5, 1e-2},
+  {"phi3_partial", "sliding_window", 100, 2},           -- 100: more than there are keys
   {"phi3_partial", "rope_theta", 10000, 10, old = true},
+  {"phi3_partial", "rope_parameters.rope_theta", 10000, 10},
   {"qwen2", "max_window_layers", 28, 1,
    {layer_types = GONE, use_sliding_window = true, sliding_window = 2}},
   {"qwen2", "rms_norm_eps", 1e-6, 1e-2},
   {"qwen2", "rope_theta", 10000, 10, old = true},
+  {"qwen2", "rope_parameters.rope_theta", 10000, 10},
   {"qwen2", "use_sliding_window", false, true,
    {layer_types = GONE, max_window_layers = 0, sliding_window = 2}},
   {"qwen3", "attention_bias", false, true},
   {"qwen3", "rope_theta", 10000, 10, old = true},
+  {"qwen3", "rope_parameters.rope_theta", 10000, 10},
   {"roberta", "layer_norm_eps", 1e-12, 1e-3},
   {"siglip", "text_config.layer_norm_eps", 1e-6, 1e-2},
   {"siglip", "vision_config.layer_norm_eps", 1e-6, 1e-2},
@@ -87,6 +105,7 @@ local ENTRIES <const> = {
   {"smollm3", "no_rope_layer_interval", 4, 2, {no_rope_layers = GONE}},
   {"smollm3", "rms_norm_eps", 1e-6, 1e-2},
   {"smollm3", "rope_theta", 2000000, 10, old = true},
+  {"smollm3", "rope_parameters.rope_theta", 2000000, 10},
   {"smollm3", "use_sliding_window", false, true,
    {layer_types = GONE, sliding_window = 2}},
   {"t5", "d_kv", 64, 8},
@@ -148,6 +167,48 @@ describe("a configuration without an entry", function()
       local absent, said = outcome(case, GONE), outcome(case, case[3])
       assert.is_true(same(absent, said), tostring(absent) .. "\n" .. tostring(said))
       assert.is_false(same(absent, outcome(case, case[4])))
+    end)
+  end
+end)
+
+
+-- Families of models that write: whether their logits share the weights of the ids where neither
+-- the configuration says it nor the file lacks weights of their own.
+local TIED <const> = {
+  {"bart", true}, {"gemma2", true}, {"gpt2", true}, {"gpt_neox", false}, {"granite", false},
+  {"llama3", false}, {"mistral", false}, {"olmo2", false}, {"phi", false}, {"phi3_partial", false},
+  {"qwen2", false}, {"qwen3", false}, {"smollm3", true}, {"t5", true},
+}
+
+-- The tensors of a file, with weights of the logits that are not those of the ids.
+local function untied(name)
+  local tensors = assert(heed.load(directories.HERE .. name .. "/model.safetensors"))
+  local head = name == "gpt_neox" and "embed_out.weight" or "lm_head.weight"
+  for _, words in ipairs{"shared.weight", "model.shared.weight", "model.embed_tokens.weight",
+                         "transformer.wte.weight", "gpt_neox.embed_in.weight", "wte.weight"} do
+    if tensors[words] then tensors[head] = tensors[words] * -2 end
+  end
+  return tensors
+end
+
+
+describe("a file with weights of the logits", function()
+  for _, case in ipairs(TIED) do
+    local name, tied = case[1], case[2]
+    it(("has them %s: %s"):format(tied and "in vain" or "for use", name), function()
+      local tensors = untied(name)
+      local function with(tie)
+        local place <close> = directories.make(name, nil, function(c)
+          set(c, "tie_word_embeddings", tie)
+          if name == "t5" then c.scale_decoder_outputs = false end
+        end)
+        heed.save(place.path .. "/model.safetensors", tensors)
+        local m = assert(heed.models.load(place.path, {dtype = "float64"}))
+        return heed.no_grad(result, m, name)
+      end
+      local absent = with(GONE)
+      assert.is_true(same(absent, with(tied)))
+      assert.is_false(same(absent, with(not tied)))
     end)
   end
 end)

@@ -350,3 +350,22 @@ describe("a directory of sentence-transformers is refused", function()
     end
   end)
 end)
+
+
+describe("a text for a table of vectors", function()
+  it("is cut at as many characters as usual tokens have, and loses unknown ones then", function()
+    local m = assert(heed.models.load "spec/golden/models/st/model2vec")
+    local tok, lengths = m.tokenizer, {}
+    for id = 1, #tok do lengths[id] = utf8.len(tok:token(id)) end
+    table.sort(lengths)
+    local usual, a = lengths[#lengths // 2], tok:id "a"
+    assert.equal(3, usual)
+    for most = 2, 6 do
+      local function ids(n) return m:ids(("☃"):rep(n) .. " a a a a", {max = most}) end
+      assert.same({a}, ids(most * usual - 2))
+      assert.same({}, ids(most * usual - 1))             -- the blank is the last character
+      assert.same({}, ids(most * usual))
+      assert.same({}, ids(most * usual + 1))
+    end
+  end)
+end)

@@ -3,9 +3,11 @@
 local heed = require "heed"
 local more_refusals = require "spec.support.refusals_training"
 local refusals = require "spec.support.refusals"
+local shapes = require "spec.support.refusals_shapes"
 local nn, optim = heed.nn, heed.optim
 
 table.move(more_refusals, 1, #more_refusals, #refusals + 1, refusals)
+table.move(shapes, 1, #shapes, #refusals + 1, refusals)
 
 local x = heed.arange(12, {dtype = "float32"}):reshape(3, 4)
 local ids = heed.tensor{1, 2, 3}

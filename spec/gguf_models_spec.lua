@@ -399,6 +399,25 @@ describe("a model in a GGUF file", function()
                    message(heed.models.save, path, m, {replace = true}))
   end)
 
+  it("becomes a directory with all its templates, by name", function()
+    for _, names in ipairs{{}, {"default"}, {"default", "rag", "tool_use", "a", "B"}} do
+      local m = assert(heed.models.load(FILE, {dtype = "float32"}))
+      local place <close> = directories.free()
+      for name in pairs(m.chats.sources) do m.chats.sources[name] = nil end
+      for _, name in ipairs(names) do m.chats.sources[name] = name .. "{{ eos_token }}" end
+      assert(heed.models.save(place.path, m))
+      local list = json.decode(directories.read(place.path .. "/tokenizer_config.json"))
+                   .chat_template
+      if #names < 2 then assert.equal(m.chats.sources.default, list)
+      else
+        local found = {}
+        for i, one in ipairs(list) do found[i] = one.name end
+        assert.same({"B", "a", "default", "rag", "tool_use"}, found)
+      end
+      assert.same(m.chats.sources, assert(heed.models.load(place.path)).chats.sources)
+    end
+  end)
+
   it("is refused, not raised, where metadata or tensors are odd", function()
     local tensors, metadata, types = assert(heed.load(FILE))
     local function refused(change, o)

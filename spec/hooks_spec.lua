@@ -44,6 +44,15 @@ describe("register_hook", function()
     assert.same({6, 9}, x.grad:totable())
   end)
 
+  it("takes a table that can be called", function()
+    local x = leaf{1.0, 2.0}
+    local twice = setmetatable({by = 2}, {__call = function(self, g) return g * self.by end})
+    local y = x * 3
+    y:register_hook(twice)
+    y:sum():backward()
+    assert.same({6, 6}, x.grad:totable())
+  end)
+
   it("works on leaves, in each pass until it is removed", function()
     local x, seen = leaf{1.0, 2.0}, {}
     local handle = x:register_hook(function(g)

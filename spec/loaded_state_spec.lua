@@ -31,6 +31,17 @@ describe("a state whose tensors are those of the module that loads it", function
     assert.same({C, C, C}, values(m))
   end)
 
+  it("is loaded as it was where elements stand in another order in the same memory", function()
+    local wanted = heed.randn(67, 67)
+    local m = Model()
+    m.a, m.b, m.c = nn.Parameter(wanted:clone()), nn.Parameter(heed.ones(1)), nil
+    m:load_state{a = m.a:detach():t(), b = m.a:detach():narrow(1, 3, 1):narrow(2, 2, 1):view(1)}
+    assert.is_true(m.a:detach():equal(wanted:t()))
+    assert.equal(wanted[3]:totable()[2], m.b:item())
+    m:load_state{a = m.a:detach():flip{1}, b = m.b:detach()}
+    assert.is_true(m.a:detach():equal(wanted:t():flip{1}))
+  end)
+
   it("is loaded by optimisers and averages alike", function()
     local m = Model()
     local opt = heed.optim.SGD(m:parameters(), {momentum = 0.9})

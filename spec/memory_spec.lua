@@ -364,3 +364,46 @@ describe("a size that no memory has", function()
     assert.same({2, 3, 1}, heed.zeros(3, 0):matmul(heed.zeros(2, 0, 1)).shape)
   end)
 end)
+
+
+describe("what is read of a tensor, or written to it,", function()
+  setup(device.cpu)
+  teardown(device.back)
+
+  local ROWS <const> = 512
+  local READ <const> = {
+    element = function(x) return x[1][2], x[{2, 3}], x[-1][-1] end,
+    row = function(x) return x[1], x[{2}], x[{{1, 3}}], x[{{}, {2, -1}}] end,
+    positions = function(x) return x[heed.tensor{1, 3}], x[{{}, heed.tensor{2}}] end,
+    mask = function(x) return x[x:gt(0)] end,
+    item = function(x) return x[1][1], x:sum():item() end,
+    table = function(x) return x:totable(), x[1]:totable(), x:data() end,
+    text = function(x) return tostring(x), "x" .. x:sum(), #x, x.shape end,
+    loop = function(x) for _, row in ipairs(x[{{1, 3}}]) do row:sum() end end,
+    assigned = function(x)
+      x[1], x[{2, 3}], x[{{1, 2}}] = 0, 1, heed.ones(2, ROWS)
+      x[heed.tensor{1, 3}], x[x:gt(2)] = heed.ones(2, ROWS), 0
+    end,
+    refused = function(x)
+      for _, bad in ipairs{ROWS + 1, {1, 2, 3}, {{1, ROWS + 1}}, {}, heed.tensor{ROWS + 1}} do
+        pcall(function() return x[bad] end)
+        pcall(function() x[bad] = 1 end)
+        pcall(function() x[1] = heed.ones(3) end)
+      end
+    end,
+  }
+
+  for name, f in pairs(READ) do
+    it("keeps none of its memory: " .. name, function()
+      local function live()
+        collectgarbage()
+        collectgarbage()
+        return heed.memory().live
+      end
+      f(heed.randn(4, ROWS))
+      local before = live()
+      for _ = 1, 3 do f(heed.randn(ROWS, ROWS)) end
+      assert.is_true(live() < before + ROWS * ROWS)      -- bytes; a tensor has four times as many
+    end)
+  end
+end)

@@ -288,6 +288,17 @@ describe("a printed module", function()
 end)
 
 
+describe("other objects that are printed", function()
+  it("say what they are", function()
+    local batches = heed.data.batches(heed.zeros(5, 1), {size = 2})
+    assert.equal("batches of 2 of 5 examples", tostring(batches))
+    assert.equal("schedule of plateaus, factor = 1", tostring(heed.optim.plateau()))
+    local tok = assert(heed.tokenizer.load "spec/golden/tokenizers/bpe_gpt2")
+    assert.equal("heed.Tokenizer.Stream", tostring(tok:stream()))
+  end)
+end)
+
+
 describe("a released tensor", function()
   setup(device.cpu)
   teardown(device.back)

@@ -270,12 +270,13 @@ describe("tagging", function()
   it("gives sentences by the grammar, with their tags", function()
     local x, y = tasks.tagging{size = 200, length = 15}()
     local tags = words(tasks.tokens.tagging.y, y)
-    local uses = {}
+    local uses, seen = {}, {}
     for i, sentence in ipairs(words(tasks.tokens.tagging.x, x)) do
       local before, verb = "start", false
       for t, word in ipairs(sentence) do
         local tag = tags[i][t]
         assert.is_truthy(NEXT[before]:find(tag, 1, true), before .. " " .. tag)
+        seen[before .. " " .. tag] = (seen[before .. " " .. tag] or 0) + 1
         if FIXED[word] then
           assert.equal(FIXED[word], tag)
         else
@@ -289,6 +290,12 @@ describe("tagging", function()
       end
     end
     assert.is_true(uses["fish noun"] and uses["fish verb"])
+    for before, list in pairs(NEXT) do
+      for tag in list:gmatch "%a+" do assert.is_number(seen[before .. " " .. tag]) end
+    end
+    local determiners = seen["determiner adjective"] + seen["determiner noun"]
+    assert.is_true(close(seen["determiner noun"] / determiners, 1 / 2, 0, 0.07))
+    assert.is_true(close(seen["start pronoun"] / 200, 1 / 3, 0, 0.12))
   end)
 end)
 

@@ -89,6 +89,34 @@ describe("a tensor is made", function()
 end)
 
 
+describe("a number that a type cannot hold", function()
+  setup(device.cpu)
+  teardown(device.back)
+
+  it("becomes the nearest one, and 0 where it is none", function()
+    local given = {1e30, 2.0 ^ 63, 9.2e18, 255.5, 255.0, 2.9, -0.9, -2.9, -2.0 ^ 63, -1e30, 0 / 0,
+                   math.huge, -math.huge}
+    local wanted = {
+      int64 = {math.maxinteger, math.maxinteger, 9200000000000000000, 255, 255, 2, 0, -2,
+               math.mininteger, math.mininteger, 0, math.maxinteger, math.mininteger},
+      uint8 = {255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 0, 255, 0},
+    }
+    for dtype, values in pairs(wanted) do
+      local numbers = {}
+      for i, value in ipairs(given) do numbers[i] = heed.tensor(value, {dtype = "float64"}) end
+      assert.same(values, heed.tensor(numbers, {dtype = dtype}):totable())
+      assert.same(values, heed.tensor(given, {dtype = dtype}):totable())
+      for i, value in ipairs(given) do
+        local x = heed.zeros(2, {dtype = dtype})
+        x[1], x[2] = value, numbers[i]
+        assert.same({values[i], values[i]}, x:totable())
+        assert.same({values[i]}, heed.full({1}, value, {dtype = dtype}):totable())
+      end
+    end
+  end)
+end)
+
+
 describe("a GPU", function()
   it("may be meant by its number as by its name", function()
     local x = heed.ones(2, {device = "cpu"})

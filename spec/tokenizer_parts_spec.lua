@@ -219,7 +219,15 @@ it("a part that lacks what it needs is refused", function()
   for _, name in ipairs{"RobertaProcessing", "BertProcessing"} do
     assert.matches("the post%-processor: a token expected, got the id 9",
                    why{post_processor = {type = name, cls = {"?", 0}, sep = {"x", 9}}})
+    for _, lacks in ipairs{{cls = {"?", 0}}, {sep = {"a", 1}}} do
+      lacks.type = name
+      assert.matches("the post-processor without 'cls' or 'sep'", why{post_processor = lacks}, 1,
+                     true)
+    end
   end
+  assert.matches("the BPE model: a list as 'merges' expected",
+                 why{model = {type = "BPE", vocab = {a = 0}, unk_token = "a", merges = 5}}, 1, true)
+  assert.matches("a list as 'added_tokens' expected", why{added_tokens = 5}, 1, true)
 end)
 
 

@@ -489,6 +489,17 @@ describe("a checkpoint", function()
     assert.equal(before, model.weight:data())
   end)
 
+  it("has no place for a released tensor in its state", function()
+    local model = nn.Linear(10, 1)
+    local optimizer = optim.SGD(model:parameters())
+    local gone = heed.zeros(1)
+    gone:release()
+    local o = options{model = model, optimizer = optimizer, checkpoint = path,
+                      state = {a = {gone}}}
+    assert.matches("expected in option state, got a released tensor as state%.a%.1",
+                   message(heed.train, o))
+  end)
+
   it("that is none is refused", function()
     heed.save(path, {x = heed.zeros(1)})
     local model = nn.Linear(10, 1)

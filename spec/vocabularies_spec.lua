@@ -133,6 +133,8 @@ describe("a folder without tokenizer.json", function()
     local tok = assert(load((beside{["tokenizer_config.json"] = config})))
     assert.equal("<s>|Ġa|</s>", pieces(tok, "a"))
     assert.equal("<s>|Ġa|</s>|<s>|Ġa|</s>", pieces(tok, "a", {pair = "a"}))
+    local types = select(2, tok:encode("a", {pair = "a", types = true}))
+    assert.same({1, 1, 1, 2, 2, 2}, types:totable())
     assert.equal("<s>|Ġa|<s>|</s>", pieces(tok, "a<s>", {parse = true}))
     config.add_bos_token, config.add_prefix_space = false, false
     tok = assert(load((beside{["tokenizer_config.json"] = config})))

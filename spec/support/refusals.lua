@@ -21,6 +21,8 @@ return {
   -- arguments that are no tensors
   {heed.add, {1, "2"}, "add: argument 'other': a tensor or a number expected, got the string '2'"},
   {heed.add, {x}, "add: argument 'other' is missing"},
+  {x.release, {5},
+   "release: a tensor expected as the first argument, got 5; write x:release(5)"},
   {heed.add, {x, {}}, "add: argument 'other' is missing"},
   {heed.exp, {}, "exp: argument 'input' is missing"},
   {heed.exp, {"1"}, "exp: argument 'input': a tensor expected, got the string '1'"},

@@ -34,7 +34,7 @@ local FILES <const> = {
   ["spec/blocks_spec.lua"] = INNER, ["spec/gguf_models_spec.lua"] = INNER,
   ["spec/gguf_save_spec.lua"] = INNER, ["spec/gguf_spec.lua"] = INNER,
   ["spec/gguf_tokenizer_spec.lua"] = INNER,
-  ["spec/complete_spec.lua"] = INNER, ["spec/png_spec.lua"] = CORE,
+  ["spec/complete_spec.lua"] = INNER, ["spec/core_spec.lua"] = CORE, ["spec/png_spec.lua"] = CORE,
   ["spec/ledger_spec.lua"] = PROCESSES, ["spec/prompt_spec.lua"] = PROCESSES,
   ["spec/house_spec.lua"] = "sources are read",
   ["spec/lean_spec.lua"] = "a hook is set, which takes debug",
@@ -48,6 +48,7 @@ local TESTS <const> = {
   ["spec/attention_spec.lua"] = {["^uses memory that grows with the lengths"] = LIMIT},
   ["spec/bias_spec.lua"] = {["^needs memory that grows with the lengths"] = LIMIT},
   ["spec/data_spec.lua"] = {["^gives a batch for which memory was lacking"] = LIMIT},
+  ["spec/chat_spec.lua"] = {["^have special tokens of roles"] = INNER},
   ["spec/embed_spec.lua"] = {["^lose their case where the directory says so"] = INNER},
   ["spec/defaults_spec.lua"] = {
     ["^is in force: nn%.extend%."] = INNER, ["^is in force: options%.count%."] = INNER,

@@ -131,12 +131,12 @@ end
 
 ---The parts between separators.
 ---@param by? string without one, blanks
----@param most? integer how often it is cut
+---@param most? integer how often it is cut; below 0, at each of them
 ---@return heed.chat.Text[]
 function Text:split(by, most)
   if not by then return words(self) end
   local list, at = {}, 1
-  while not most or #list < most do
+  while not most or most < 0 or #list < most do
     local from, to = self.bytes:find(by, at, true)
     if not from then break end
     list[#list + 1], at = self:sub(at, from - 1), to + 1
@@ -165,11 +165,10 @@ end
 function Text:length() return utf8.len(self.bytes, 1, -1, true) or #self.bytes end
 
 
----Where character i begins, from 1; behind the last one for those beyond.
+---Where character i begins, from 1; behind the text for the one behind the last.
 ---@param i integer
 ---@return integer
 function Text:offset(i)
-  if i > self:length() then return #self.bytes + 1 end
   return utf8.len(self.bytes, 1, -1, true) and utf8.offset(self.bytes, i) or i
 end
 

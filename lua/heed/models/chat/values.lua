@@ -203,8 +203,10 @@ function values.truth(value)
 end
 
 
+-- A number as Python's repr() has it, which writes whole ones below 1e16 without an exponent.
 local function number_text(n)
   if math.type(n) == "integer" then return tostring(n) end
+  if n % 1 == 0 and math.abs(n) < 1e16 then return ("%.1f"):format(n) end
   for digits = 15, 17 do
     local s = ("%." .. digits .. "g"):format(n)
     if tonumber(s) == n then return s:find("[.eni]") and s or s .. ".0" end
