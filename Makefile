@@ -137,7 +137,12 @@ PLAIN_CXX= -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-s
 # Warps of blocks of gradients, where all GPUs that code is for take the same: see fast_back.h.
 BACK_WARPS= $(if $(PTX),,$(if $(filter-out 90a 100,$(ARCH)),$(if \
   $(filter-out 86 89 120,$(ARCH)),,8),4))
-CUDA_FLAGS= -std=c++17 -O3 $(ARCHITECTURES) $(call since,1208,--compress-mode=size) -Isrc -I. \
+# Code for one architecture is compressed fast, for several, which others get, as well as can be. A
+# third of all headers would be the special functions of C++17, which nothing here calls: the
+# compiler takes them for included.
+COMPRESSED= $(if $(word 2,$(ARCH) $(PTX)),$(call since,1208,--compress-mode=size), \
+  -Xfatbin=-compress-all)
+CUDA_FLAGS= -std=c++17 -O3 $(ARCHITECTURES) $(COMPRESSED) -D_GLIBCXX_BITS_SPECFUN_H -Isrc -I. \
   $(if $(filter 90a,$(ARCH)),-DHEED_WARPGROUPS) $(BACK_WARPS:%=-DHEED_BACK_WARPS=%) \
   $(PLAIN_CXX:%=-Xcompiler=%) -Xptxas=-v
 EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \

@@ -85,14 +85,14 @@ bool cuda_gave_room (cuda *self);
 ** Launches: return launch(self, blocks, threads, shared, kernel<float>, a, b, c);
 ** The arguments are converted to the kernel's own. No blocks: nothing is done.
 */
-template <class... P, class... A>
+template <class... P>
 static inline const char *launch (cuda *self, dim3 blocks, dim3 threads, size_t shared,
-                                  void (*kernel) (P...), A... args) {
+                                  void (*kernel) (P...), const argument<P> &... args) {
   if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0) return NULL;
   runtime_grid g = {blocks, threads, shared, self->stream};
-  int code = runtime_launch(g, kernel, args...);
-  if (code == RUNTIME_NO_MEMORY && cuda_gave_room(self))
-    code = runtime_launch(g, kernel, args...);
+  int code;
+  do code = runtime_launch(g, kernel, args...);
+  while (code == RUNTIME_NO_MEMORY && cuda_gave_room(self));
   return cuda_check(self, code);
 }
 

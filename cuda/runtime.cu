@@ -210,6 +210,20 @@ int runtime_graph_run (cuda_graph g, cuda_stream s) { return cudaGraphLaunch(g, 
 
 int runtime_graph_close (cuda_graph g) { return cudaGraphExecDestroy(g); }
 
+
+int runtime_launch_any (const runtime_grid &g, const void *kernel, void **arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = g.blocks;
+  config.blockDim = g.threads;
+  config.dynamicSmemBytes = g.shared;
+  config.stream = g.stream;
+  cudaError_t code = cudaSuccess;
+  if (g.shared > RUNTIME_SHARED)
+    code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                (int)g.shared);
+  return code == cudaSuccess ? cudaLaunchKernelExC(&config, kernel, arguments) : code;
+}
+
 /* }================================================================== */
 
 #endif

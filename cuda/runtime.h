@@ -101,6 +101,10 @@ static inline void runtime_spoil (void *, size_t, cuda_stream) {}
 void runtime_spoil (void *data, size_t bytes, cuda_stream s);
 #endif
 
+/* A kernel's parameters say what arguments are converted to. */
+template <class P> struct argument_of { typedef P type; };
+template <class P> using argument = typename argument_of<P>::type;
+
 /* runtime_loads: loads a kernel for the thread's device, if there is code for that one. */
 
 #ifdef __CUDACC__
@@ -110,31 +114,24 @@ template <class... P> int runtime_loads (void (*kernel) (P...)) {
   return cudaFuncGetAttributes(&found, kernel);
 }
 
-template <class... P, class... A>
-int runtime_launch (const runtime_grid &g, void (*kernel) (P...), A... args) {
-  cudaLaunchConfig_t config = {};
-  config.gridDim = g.blocks;
-  config.blockDim = g.threads;
-  config.dynamicSmemBytes = g.shared;
-  config.stream = g.stream;
-  cudaError_t code = cudaSuccess;
-  if (g.shared > RUNTIME_SHARED)
-    code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                (int)g.shared);
-  if (code == cudaSuccess) code = cudaLaunchKernelEx(&config, kernel, P(args)...);
-  return code;
+int runtime_launch_any (const runtime_grid &g, const void *kernel, void **arguments);
+
+template <class... P>
+int runtime_launch (const runtime_grid &g, void (*kernel) (P...), const argument<P> &... args) {
+  void *at[] = {(void *)&args...};
+  return runtime_launch_any(g, (const void *)kernel, at);
 }
 
 #else
 
 template <class... P> int runtime_loads (void (*) (P...)) { return emulated_load(); }
 
-template <class... P, class... A>
-int runtime_launch (const runtime_grid &g, void (*kernel) (P...), A... args) {
+template <class... P>
+int runtime_launch (const runtime_grid &g, void (*kernel) (P...), const argument<P> &... args) {
   typedef emulated_call<P...> call;
   void *data = emulated_alloc(sizeof(call));
   if (data == NULL) return RUNTIME_NO_MEMORY;
-  new (data) call(kernel, P(args)...);
+  new (data) call(kernel, args...);
   const emulated_work work = {call::run, data, (const void *)kernel, call::parameters()};
   return emulated_launch(g.blocks, g.threads, g.shared, g.stream, &work);
 }

@@ -50,6 +50,7 @@ describe("the CUDA toolkit", function()
     local line = compiles(made("12.9", "-n cuda ARCH=86"), "device/plugin")
     assert.is_truthy(line:find([[HEED_ARCHITECTURES='"8.6"']], 1, true))
     assert.is_nil(line:find("sm_90", 1, true))
+    assert.is_truthy(line:find(" -Xfatbin=-compress-all ", 1, true))
   end)
 
   it("is refused below 12.0, and where nvcc says no version", function()

@@ -301,16 +301,31 @@ INLINE void store_pair (S *row, const head_operand &o, int64_t column, int64_t c
 }
 
 
-/* Stores a lane's share of its upper row of results, or of the lower one, times 'factor'. */
+/*
+** Stores a lane's share of its upper row of results, or of the lower one, times 'factor'. Where it
+** has no pairs, which is seldom, each one comes to the first place, so that its code is there once.
+*/
 template <class S, class G>
 INLINE void store_row (const head_operand &o, int64_t start, int64_t columns,
                        const float (&y)[G::WIDTH / 8][4], int lower, float factor) {
   S *to = (S *)o.data + start;
-  const bool paired = has_pairs(o, to);
-  EACH(c, G::WIDTH / 8) {
-    if (beyond(8 * c, columns)) break;
-    store_pair(to, o, 8 * c + 2 * (lane_of() & 3), columns, y[c][2 * lower] * factor,
-               y[c][2 * lower + 1] * factor, paired);
+  const int own = lane_column();
+  uint32_t pairs[G::WIDTH / 8];
+  EACH(c, G::WIDTH / 8)
+    pairs[c] = (uint32_t)convert<S>(y[c][2 * lower] * factor).bits |
+               (uint32_t)convert<S>(y[c][2 * lower + 1] * factor).bits << 16;
+  if (columns % 2 == 0 && has_pairs(o, to)) {
+    EACH(c, G::WIDTH / 8) {
+      if (beyond(8 * c, columns)) break;
+      if (8 * c + own < columns) *(uint32_t *)(to + 8 * c + own) = pairs[c];
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int c = own; c < columns; c += 8) {
+    to[c * o.stride[3]] = S{(uint16_t)pairs[0]};
+    if (c + 1 < columns) to[(c + 1) * o.stride[3]] = S{(uint16_t)(pairs[0] >> 16)};
+    EACH(k, G::WIDTH / 8 - 1) pairs[k] = pairs[k + 1];
   }
 }
 

@@ -146,24 +146,32 @@ INLINE void add_float_values (float (&y)[1][G::WIDTH / 8][4], const shares<G> &s
 }
 
 
-/* Stores a lane's share of its upper row of results, or of the lower one, times 'factor'. */
+/* Stores a lane's share of its upper row of results, or of the lower one, times 'factor': as
+   store_row, by fours. */
 template <class G>
 INLINE void store_floats (const head_operand &o, int64_t start, int64_t columns,
                           const float (&y)[G::WIDTH / 8][4], int lower, float factor) {
   float *to = (float *)o.data + start;
-  const bool paired = o.stride[3] == 1 && ((uintptr_t)to & 15) == 0;
-  EACH(c, G::WIDTH / 32) {
-    if (beyond(32 * c, columns)) break;
-    EACH(e, 2) {
-      const int64_t column = 32 * c + float_column(e);
-      float four[4];
-      EACH(j, 4) four[j] = y[4 * c + j][2 * lower + e] * factor;
-      if (paired && column + 4 <= columns) {
-        *(float4 *)(to + column) = float4{four[0], four[1], four[2], four[3]};
-        continue;
-      }
-      EACH(j, 4) if (column + j < columns) to[(column + j) * o.stride[3]] = four[j];
+  float4 fours[G::WIDTH / 16];
+  EACH(n, G::WIDTH / 16) {
+    const int first = n / 2 * 4, e = 2 * lower + n % 2;
+    fours[n] = float4{y[first][e] * factor, y[first + 1][e] * factor, y[first + 2][e] * factor,
+                      y[first + 3][e] * factor};
+  }
+  if (columns % 4 == 0 && o.stride[3] == 1 && ((uintptr_t)to & 15) == 0) {
+    EACH(n, G::WIDTH / 16) {
+      const int column = n / 2 * 32 + float_column(n);
+      if (beyond(n * 16, columns)) break;
+      if (column < columns) *(float4 *)(to + column) = fours[n];
     }
+    return;
+  }
+#pragma unroll 1
+  for (int n = 0; n < G::WIDTH / 16; n++) {
+    const int column = n / 2 * 32 + float_column(n);
+    const float four[4] = {fours[0].x, fours[0].y, fours[0].z, fours[0].w};
+    EACH(j, 4) if (column + j < columns) to[(column + j) * o.stride[3]] = four[j];
+    EACH(k, G::WIDTH / 16 - 1) fours[k] = fours[k + 1];
   }
 }
 
