@@ -62,8 +62,13 @@ INLINED __m512i sums_of_halves (__m512i x) {
   return _mm512_add_epi32(x, _mm512_shuffle_i32x4(x, x, 0xb1));
 }
 
-/* The first number of each 128 bits. */
-#define FIRSTS _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12)
+/* Of sums across: those of both blocks of each lane, added; and the first number of each lane. */
+INLINED __m512 sums_of_lanes (__m512 v) { return _mm512_add_ps(v, _mm512_permute_ps(v, 0x4e)); }
+
+INLINED __m128 first_of_lanes (__m512 v) {
+  const __m512i lanes = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
+  return _mm512_castps512_ps128(_mm512_permutexvar_ps(lanes, v));
+}
 
 INLINED float four_sum (__m128 v) {
   const __m128 two = _mm_add_ps(v, _mm_movehl_ps(v, v));
@@ -233,11 +238,7 @@ VNNI INLINED void vnni_whole (const heed_type type, const int elements, const in
 
 /* The sums of all groups as one number. */
 INLINED float vnni_sum (__m512 sum, const int group, bool across) {
-  if (across) {
-    sum = _mm512_add_ps(sum, _mm512_permute_ps(sum, 0x4e));
-    sum = _mm512_permutexvar_ps(FIRSTS, sum);
-    return four_sum(_mm512_castps512_ps128(sum));
-  }
+  if (across) return four_sum(first_of_lanes(sums_of_lanes(sum)));
   const __m128 first = _mm512_castps512_ps128(sum), third = _mm512_extractf32x4_ps(sum, 2);
   if (group == ROUND_GROUP) return four_sum(_mm_add_ps(first, third));
   return four_sum(_mm_add_ps(_mm_add_ps(first, _mm512_extractf32x4_ps(sum, 1)),
@@ -310,12 +311,10 @@ VNNI INLINED void vnni_four (const heed_type type, const int elements, const int
   const __m128 bias = at->bias != NULL ? _mm_loadu_ps(at->bias + i) : _mm_setzero_ps();
   UNROLL for (int r = 0; r < rows; r++) {                            /* as vnni_sum */
     __m512 lane[4];
-    UNROLL for (int c = 0; c < 4; c++)
-      lane[c] = _mm512_add_ps(sum[c][r], _mm512_permute_ps(sum[c][r], 0x4e));
-    const __m512 one = _mm512_add_ps(_mm512_add_ps(lane[0], lane[2]),
-                                     _mm512_add_ps(lane[1], lane[3]));
-    const __m128 four = _mm512_castps512_ps128(_mm512_permutexvar_ps(FIRSTS, one));
-    _mm_storeu_ps(at->y + r * y_row + i, _mm_add_ps(four, bias));
+    UNROLL for (int c = 0; c < 4; c++) lane[c] = sums_of_lanes(sum[c][r]);
+    const __m512 even = _mm512_add_ps(lane[0], lane[2]), odd = _mm512_add_ps(lane[1], lane[3]);
+    _mm_storeu_ps(at->y + r * y_row + i,
+                  _mm_add_ps(first_of_lanes(_mm512_add_ps(even, odd)), bias));
   }
 }
 
@@ -424,7 +423,8 @@ static void vnni_pack (vnni_panel *to, const vnni_type *t, const uint8_t *w, int
 }
 
 
-typedef __m512 vnni_sums[SPAN / ROUND_GROUP][VNNI_VECTORS];
+/* Sums of pairs of groups: of a span, of which at least so many elements share a scale. */
+typedef __m512 vnni_sums[SPAN / (2 * DECODE_GROUP)][VNNI_VECTORS];
 
 /* A group, from element e of a span on, of VNNI_ROWS rows of x and all columns of a panel. */
 VNNI INLINED void vnni_group (const vnni_panel *w, const vnni_span *x, int64_t x_row, int e,
