@@ -69,6 +69,7 @@ local TESTS <const> = {
     ["^gives way to calls"] = "a layer's class is written to",
     ["^passes on errors"] = "a layer's class is written to",
     ["^reads the prompt into the cache"] = "a cache's class is written to",
+    ["^runs the model's code"] = "a layer's class is written to",
   },
   ["spec/help_spec.lua"] = {["^the reader of comments$"] = CORE},
   ["spec/hints_spec.lua"] = {["^amounts of memory$"] = LIMIT},
