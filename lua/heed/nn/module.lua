@@ -37,6 +37,7 @@ local tree = require "heed.nn.tree"
 
 local type, ended = type, core.ended   -- calls of layers take them from here
 local is_module, hooks_of, made = field_names.is_module, hooks.of, hooks.made
+local join = paths.join
 
 ---@class heed.Module
 ---@field training boolean whether layers such as Dropout are at work
@@ -236,11 +237,6 @@ end
 ---@return string
 function Module:describe()
   return ""
-end
-
-
-local function join(path, name)
-  return path == "" and name or path .. "." .. name
 end
 
 

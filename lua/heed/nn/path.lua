@@ -36,10 +36,16 @@ local function seen_below(outer, module)
 end
 
 
-local function join(path, name)
+---The name of what has a name below a path; "" on either side is the module itself.
+---@param path string
+---@param name string
+---@return string
+function paths.join(path, name)
   if path == "" or name == "" then return path .. name end
   return path .. "." .. name
 end
+
+local join = paths.join
 
 
 -- The path from the outermost module to the innermost, each found below the one that called it,

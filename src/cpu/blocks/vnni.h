@@ -423,7 +423,7 @@ static void vnni_pack (vnni_panel *to, const vnni_type *t, const uint8_t *w, int
 }
 
 
-/* Sums of pairs of groups: of a span, of which at least so many elements share a scale. */
+/* Sums of pairs of groups of a span, as many as there are at most. */
 typedef __m512 vnni_sums[SPAN / (2 * DECODE_GROUP)][VNNI_VECTORS];
 
 /* A group, from element e of a span on, of VNNI_ROWS rows of x and all columns of a panel. */
