@@ -96,7 +96,7 @@ INLINED float end_sum (const block_product *p, block_lanes first, block_lanes se
 /* SPAN elements of w, from element k of a row on; what is read a little later is fetched. */
 INLINED void decode_span (const block_product *p, const uint8_t *row, int64_t k, int now, span *s) {
   const uint8_t *at = row + k / SPAN * p->w_span;
-  fetch_far(at + BLOCKS_AHEAD, p->w_span);
+  fetch_far(at + BYTES_AHEAD, p->w_span);
   p->decode->decode(at, now, s);
 }
 

@@ -12,7 +12,6 @@
 
 #define SPAN 256                   /* elements that are decoded at a time */
 #define SPAN_GROUPS (SPAN / DECODE_GROUP)
-#define BLOCKS_AHEAD 16384         /* bytes from a span to those that are fetched meanwhile */
 
 /* Element i is q[i] * scale[i / 16], plus least[i / 16] where the type has it. */
 typedef struct span {

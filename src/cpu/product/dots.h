@@ -28,12 +28,6 @@ INLINED void FN(add_totals) (FN(vector) v[4], double total[4]) {
 }
 
 
-/* Fetches memory that is read some time later. */
-INLINED void FN(fetch) (const char *from, const int bytes) {
-  UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
-}
-
-
 /* Lanes of depth: 'rows' rows of a times four columns of b. */
 INLINED void FN(dot_step) (const int rows, const heed_type type, FN(vector) sum[DOT_ROWS][4],
                            const T *a, int64_t a_row, const char *const at[4], int64_t k,
@@ -48,11 +42,11 @@ INLINED void FN(dot_step) (const int rows, const heed_type type, FN(vector) sum[
 
 
 /*
-** Columns of c, n of at most four, in 'rows' rows. Each step fetches ahead as much as it reads,
-** from one line of memory, which is faster than from four.
+** Columns of c, n of at most four, in 'rows' rows. Each step fetches as much from 'ahead' on as it
+** reads: from one line of memory, which is faster than from four.
 */
 INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *x, const T *a,
-                           const char *b, T *c, const T *addend, int64_t n, const char *next) {
+                           const char *b, T *c, const T *addend, int64_t n, const char *ahead) {
   const int step = 8 * LANES * (type == TYPE ? BYTES : 2);
   const FN(product) *p = &x->p;
   const int64_t depth = p->depth, a_row = p->a_row;
@@ -63,8 +57,8 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
   for (int64_t k = 0, end; k < depth;) {
     FN(vector) sum[DOT_ROWS][4] = {{{0}}};
     end = smaller(depth, k + DOT_STEPS * LANES);
-    for (; k + 2 * LANES <= end; k += 2 * LANES, next += step) {
-      FN(fetch)(next, step);
+    for (; k + 2 * LANES <= end; k += 2 * LANES, ahead += step) {
+      fetch_far(ahead, step);
       FN(dot_step)(rows, type, sum, a, a_row, at, k, LANES);
       FN(dot_step)(rows, type, sum, a, a_row, at, k + LANES, LANES);
     }
@@ -87,12 +81,12 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
 }
 
 typedef void (*FN(dot_kernel)) (const FN(one) *x, const T *a, const char *b, T *c,
-                                const T *addend, int64_t n, const char *next);
+                                const T *addend, int64_t n, const char *ahead);
 
 #define DOTS(name, type, rows) \
   static void FN(dots_##name##_##rows) (const FN(one) *x, const T *a, const char *b, T *c, \
-                                        const T *addend, int64_t n, const char *next) { \
-    FN(dot_tile)(rows, type, x, a, b, c, addend, n, next); \
+                                        const T *addend, int64_t n, const char *ahead) { \
+    FN(dot_tile)(rows, type, x, a, b, c, addend, n, ahead); \
   }
 #define DOTS_NAME(name, type, rows) FN(dots_##name##_##rows),
 #define ALL_ROWS(X, name, type) EACH_DOT_ROW(X, name, type)
@@ -104,36 +98,35 @@ static const FN(dot_kernel) FN(dot_kernels)[][DOT_ROWS] = {
 
 
 /*
-** At most DOT_ROWS rows from 'i' on, and four columns from 'j' on; 'next' is where the memory
-** begins that is read after them.
+** At most DOT_ROWS rows from 'i' on, and four columns from 'j' on; memory is fetched from 'ahead'
+** on, for what comes after them.
 */
-static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const void *next) {
+static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const char *ahead) {
   const FN(product) *p = &x->p;
   const T *addend = p->addend == NULL ? NULL
                     : p->addend + i * p->addend_row + j * p->addend_column;
   FN(dot_kernels)[x->source][smaller(x->rows - i, DOT_ROWS) - 1](
     x, x->a + i * p->a_row, FN(b_at)(x, j * x->b_column), x->c + i * p->c_row + j, addend,
-    smaller(x->columns - j, 4), next);
+    smaller(x->columns - j, 4), ahead);
 }
 
 
 /* Columns 4 'from' to 4 'to' - 1: b is read once. */
 static void FN(dot_columns) (const FN(one) *x, int64_t from, int64_t to) {
-  const bool in_line = x->b_column == x->p.depth;
+  const int64_t ahead = x->b_column == x->p.depth ? BYTES_AHEAD : 0;
   for (int64_t j = 4 * from; j < smaller(4 * to, x->columns); j += 4) {
-    const int64_t next = in_line && j + 4 < x->columns ? j + 4 : j;
-    for (int64_t i = 0; i < x->rows; i += DOT_ROWS)
-      FN(dots_at)(x, i, j, FN(b_at)(x, next * x->b_column));
+    const char *b = FN(b_at)(x, j * x->b_column);
+    for (int64_t i = 0; i < x->rows; i += DOT_ROWS) FN(dots_at)(x, i, j, b + ahead);
   }
 }
 
 
 /* Rows DOT_ROWS 'from' to DOT_ROWS 'to' - 1: a is read once. */
 static void FN(dot_rows) (const FN(one) *x, int64_t from, int64_t to) {
-  const bool in_line = x->p.a_row == x->p.depth;
+  const int64_t ahead = x->p.a_row == x->p.depth ? BYTES_AHEAD : 0;
   for (int64_t i = DOT_ROWS * from; i < smaller(DOT_ROWS * to, x->rows); i += DOT_ROWS) {
-    const int64_t next = in_line && i + DOT_ROWS < x->rows ? i + DOT_ROWS : i;
-    for (int64_t j = 0; j < x->columns; j += 4) FN(dots_at)(x, i, j, x->a + next * x->p.a_row);
+    const char *a = (const char *)(x->a + i * x->p.a_row);
+    for (int64_t j = 0; j < x->columns; j += 4) FN(dots_at)(x, i, j, a + ahead);
   }
 }
 

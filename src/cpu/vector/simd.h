@@ -25,7 +25,8 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define ONE_BY_ONE _Pragma("GCC unroll 1")
 
-/* Fetches into the second cache what is read some time later. */
+/* Fetches into the second cache what is read some time later: BYTES_AHEAD of what is read now. */
+#define BYTES_AHEAD 16384
 INLINED void fetch_far (const void *at, int64_t bytes) {
   UNROLL for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + i, 0, 2);
 }
