@@ -118,6 +118,7 @@ const char *cuda_nonzero (cuda *self, const work *w) WEAK;
 const char *cuda_random (cuda *self, const work *w) WEAK;
 const char *cuda_softmax (cuda *self, const work *w) WEAK;
 const char *cuda_norm (cuda *self, const work *w) WEAK;
+const char *cuda_rotate (cuda *self, const work *w) WEAK;
 const char *cuda_loss (cuda *self, const work *w) WEAK;
 const char *cuda_attention (cuda *self, const work *w) WEAK;
 const char *cuda_attention_back (cuda *self, const work *w) WEAK;

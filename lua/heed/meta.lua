@@ -2015,6 +2015,24 @@ heed.kl_div = Tensor.kl_div
 function Tensor:attention(key, value, options) end
 heed.attention = Tensor.attention
 
+---Pairs (a, b) of columns, each rotated by an angle: (a cos - b sin, b cos + a sin). J. Su et al.
+---(2021), "RoFormer: enhanced transformer with rotary position embedding", section 3.4.2. Pair i is
+---columns i and P + i, as in Llama, or, interleaved, columns 2 i - 1 and 2 i; columns behind the P
+---pairs stay as they are. `heed.position.rope` makes the angles of positions. 16-bit types are
+---computed in float32; the result has x's type.
+---> heed.tensor{3.0, 4.0}:rotate_pairs(heed.tensor{0.0}, heed.tensor{1.0}) == {-4, 3}
+---> heed.tensor{1.0, 2.0, 3.0, 4.0}:rotate_pairs(heed.tensor{0.0, 1.0}, heed.tensor{1.0, 0.0})
+--->   == {-3, 2, 1, 4}
+---> heed.tensor{1.0, 2.0, 3.0, 4.0}:rotate_pairs(heed.tensor{0.0, 1.0}, heed.tensor{1.0, 0.0},
+--->   true) == {-2, 1, 3, 4}
+---> heed.tensor{1.0, 2.0}:rotate_pairs(heed.zeros(2), heed.zeros(2)) raises "from 1 to 1"
+---@param cos heed.Tensor (..., P), which broadcasts to the shape (..., D) of this tensor but for D
+---@param sin heed.Tensor of cos's shape
+---@param interleaved? boolean false unless given
+---@return heed.Tensor (..., D)
+function Tensor:rotate_pairs(cos, sin, interleaved) end
+heed.rotate_pairs = Tensor.rotate_pairs
+
 
 -- Gradients --------------------------------------------------------------
 

@@ -178,6 +178,22 @@ static void norm_back (both *b) {
 }
 
 
+static void rotation (both *b) {
+  int64_t size[4], angles[4];
+  const int rank = 1 + (int)pick(4);
+  some_sizes(rank, size, some_most());
+  if (size[rank - 1] < 2) size[rank - 1] = 2;
+  memcpy(angles, size, sizeof angles);
+  angles[rank - 1] = chance(0.7) ? size[rank - 1] / 2 : 1 + (int64_t)pick(size[rank - 1] / 2);
+  heed_type type = float_type();
+  work w;
+  work_rotate(&w, chance(0.5), output(type, rank, size), given(type, rank, size));
+  w.in[ROTATE_COS] = given(wide(type), rank, angles);
+  w.in[ROTATE_SIN] = given(wide(type), rank, angles);
+  same(b, describe("rotation", &w), &w, 2 * tolerance(type));
+}
+
+
 static void loss (both *b) {
   int64_t size[2];
   some_rows(size, some_most());
@@ -212,10 +228,11 @@ static void loss (both *b) {
 
 
 static void random_cases (both *b) {
-  void (*const kinds[]) (both *) = {reduction, scan, softmax, norm, norm_back, loss};
-  for (int i = 0; i < 6 * times; i++) {
+  void (*const kinds[]) (both *) = {reduction, scan, softmax, norm, norm_back, rotation,
+                                           loss};
+  for (int i = 0; i < 7 * times; i++) {
     spoiled = chance(0.25), coarse = chance(0.3);
-    kinds[i % 6](b);
+    kinds[i % 7](b);
     free_cases();
   }
 }

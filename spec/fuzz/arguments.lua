@@ -361,6 +361,15 @@ function whole.rms_norm(c)
   return list
 end
 
+function whole.rotate_pairs(c)
+  local o = options(c)
+  local angles = table.move(c.shape, 1, #c.shape, 1, {})
+  angles[#angles] = c.r:integer(0, angles[#angles] // 2 + 1)
+  angles = values.broadcast(c.r, angles)
+  return {tensor(c.r, c.shape, float(c), o), tensor(c.r, angles, float(c), o),
+          tensor(c.r, angles, float(c), o), c.r:chance(0.5) and "true" or nil}
+end
+
 function whole.cross_entropy(c)
   local r, o = c.r, options(c)
   local n, k = r:integer(0, 4), r:integer(1, 5)

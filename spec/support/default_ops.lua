@@ -131,6 +131,11 @@ cases["Tensor:rms_norm.eps"] = {function(value)
   return (X * 1e-4):rms_norm({3}, value and {eps = value})
 end, 1.2e-7, value = 0x1p-23}
 
+cases["Tensor:rotate_pairs.interleaved"] = {function(value)
+  local half = heed.tensor{0.5, 0.25}
+  return heed.tensor{1.0, 2.0, 3.0, 4.0}:rotate_pairs(half, half, {interleaved = value})
+end, true}
+
 local Q <const> = heed.tensor{{{{1, 2, 3, 4}, {4, 1, 0, 2}}}} / 3
 local K <const> = heed.tensor{{{{1, 0, 3, 4}, {4, 1, 0, 1}, {1, 1, 0, 2}, {0, 3, 0, 2}}}} / 2
 

@@ -246,6 +246,13 @@ return {
    "layer_norm: argument 'weight': a tensor of shape (4) expected, got one of shape (3)"},
   {heed.rms_norm, {x, {5}},
    "rms_norm: argument 'shape': (5) is not what the shape (3, 4) of argument 'input' ends with"},
+  {heed.rotate_pairs, {x, heed.zeros(3), heed.zeros(3)},
+   "rotate_pairs: argument 'cos': a column for each pair expected, from 1 to 2 of a tensor of " ..
+   "shape (3, 4), got shape (3)"},
+  {heed.rotate_pairs, {x, heed.zeros(2, 2), heed.zeros(2, 2)},
+   "rotate_pairs: argument 'cos': a shape that broadcasts to (3, 2) expected, got (2, 2)"},
+  {heed.rotate_pairs, {x, heed.zeros(2), heed.zeros(1)},
+   "rotate_pairs: argument 'sin': the shape (2) of argument 'cos' expected, got (1)"},
   {heed.gather, {x, 1, ids},
    "gather: argument 'index': shape (3) does not fit into the shape (3, 4) of argument 'input'"},
   {heed.masked_select, {x, heed.tensor{true, false}},

@@ -47,6 +47,7 @@ enum { NORM_X, NORM_WEIGHT, NORM_BIAS, NORM_INS };              /* none: WEIGHT,
 enum { NORM_Y, NORM_MEAN, NORM_RSTD, NORM_OUTS };               /* none: MEAN, of RMS */
 enum { NORM_BACK_G, NORM_BACK_X, NORM_BACK_WEIGHT, NORM_BACK_MEAN, NORM_BACK_RSTD, NORM_BACK_INS };
 enum { NORM_BACK_DX, NORM_BACK_DWEIGHT, NORM_BACK_DBIAS, NORM_BACK_OUTS };     /* none: any */
+enum { ROTATE_X, ROTATE_COS, ROTATE_SIN, ROTATE_INS };
 enum { LOSS_X, LOSS_TARGET, LOSS_WEIGHT, LOSS_INS };            /* none: WEIGHT */
 enum { LOSS_Y, LOSS_LOGSUMEXP, LOSS_ROW_WEIGHT, LOSS_OUTS };
 enum { LOSS_BACK_G, LOSS_BACK_X, LOSS_BACK_TARGET, LOSS_BACK_WEIGHT, LOSS_BACK_LOGSUMEXP,
@@ -150,6 +151,7 @@ typedef struct work {
     struct { bool descending; int64_t length; } sort;
     struct { double a, b; int64_t low, high; } random;
     struct { double eps; } norm;
+    struct { bool interleaved; } rotate;
     struct { int64_t ignore_index; double label_smoothing; } loss;
     struct { double scale, softcap, dropout; struct mask mask; } attention;    /* and its BACK */
     struct { int64_t n; const optimize_row *row; heed_step step; } optimize;
@@ -357,6 +359,19 @@ static inline void work_norm (work *w, norm_op op, double eps) {
   work_begin(w, WORK_NORM, op, back ? (int)NORM_BACK_OUTS : (int)NORM_OUTS,
              back ? (int)NORM_BACK_INS : (int)NORM_INS);
   w->norm.eps = eps;
+}
+
+/*
+** Pairs (a, b) of columns of x (..., D) become (a cos - b sin, b cos + a sin) in y, of x's type;
+** cos and sin (..., P) with x's other axes, in the computing type of x. Pair i is columns i and
+** P + i or, interleaved, 2 i and 2 i + 1; columns from 2 P on are copied. The caller sets cos and
+** sin.
+*/
+static inline void work_rotate (work *w, bool interleaved, view y, view x) {
+  work_begin(w, WORK_ROTATE, 0, 1, ROTATE_INS);
+  w->rotate.interleaved = interleaved;
+  w->out[0] = y;
+  w->in[ROTATE_X] = x;
 }
 
 /*

@@ -132,6 +132,7 @@ static const char *cpu_run (device *d, const work *w) {
     case WORK_RANDOM: return cpu_random(self, w);
     case WORK_SOFTMAX: return level->softmax(self, w);
     case WORK_NORM: return level->norm(self, w);
+    case WORK_ROTATE: return level->rotate(self, w);
     case WORK_LOSS: return level->loss(self, w);
     case WORK_ATTENTION: case WORK_ATTENTION_BACK: return run_attention(self, w);
     case WORK_OPTIMIZE: return level->optimize(self, w);

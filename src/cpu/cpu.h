@@ -68,6 +68,7 @@ struct cpu_level {
   const char *(*blocks) (cpu *self, const work *w);      /* all but packing */
   const char *(*softmax) (cpu *self, const work *w);
   const char *(*norm) (cpu *self, const work *w);
+  const char *(*rotate) (cpu *self, const work *w);
   const char *(*loss) (cpu *self, const work *w);
   const char *(*attention) (cpu *self, const work *w);
   const char *(*attention_back) (cpu *self, const work *w);

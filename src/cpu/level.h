@@ -25,6 +25,7 @@
 #include "cpu/rows/reduce.h"
 #include "cpu/rows/softmax.h"
 #include "cpu/rows/norm.h"
+#include "cpu/rows/rotate.h"
 #include "cpu/rows/loss.h"
 #include "cpu/optimize/optimize.h"
 #include "cpu/optimize/clip.h"
@@ -63,6 +64,7 @@ const cpu_level LEVEL = {
   .scan = scan,
   .softmax = softmax,
   .norm = norm,
+  .rotate = rotate,
   .loss = loss,
   .matmul = matmul,
   .blocks = blocks,

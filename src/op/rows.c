@@ -76,7 +76,7 @@ enum {
   .passes = READERS(READS_G, ra, rb, rc)
 
 /* Inputs by number, for SAVED(name, FIRST). */
-enum { FIRST = 1, SECOND = 2 };
+enum { FIRST = 1, SECOND = 2, BUT_FIRST = OP_FOR_ALL & ~FIRST };
 
 #define OP(name, arguments, results, ...) \
   static const struct op_values_##name saves_##name = {__VA_ARGS__};

@@ -6,7 +6,7 @@ local options = require "heed.internal.options"
 local places = require "heed.attention.places"
 local scaled = require "heed.attention.rope_scaling"
 
-local is_tensor, kind = heed.is_tensor, options.kind
+local is_tensor, kind, rotate_pairs = heed.is_tensor, options.kind, heed.rotate_pairs
 
 local rope = {}
 
@@ -43,17 +43,16 @@ local function rotated_columns(who, D, fraction)
 end
 
 
--- What is turned, and how ---------------------------------------------------
+-- Rules that are kept -------------------------------------------------------
 
----@class heed.rope.turn
----@field axis integer of the two columns of a pair, among (…, 2, pairs) or (…, pairs, 2)
----@field columns integer that are turned
+---@class heed.rope.entry
 ---@field rule heed.RotaryRule
----@field sizes integer[] of the last two axes
+---@field by? table the options that it was made for, where it is kept
+---@field key? table the name of its kept angles
 
-local MOST_KEPT <const> = 8              -- turns: models have one, or one for each kind of layer
+local MOST_KEPT <const> = 8              -- models have one, or one for each kind of layer
 
-local turns, latest = {}, 0
+local entries, latest = {}, 0
 
 
 -- A copy of a table of plain values; nil: others are in it.
@@ -85,97 +84,82 @@ local function is_same_scaling(given, copy)
 end
 
 
--- The turn of D columns by these options, if it is kept.
-local function kept_turn(D, o)
-  for _, t in ipairs(turns) do
-    local by = t.by
+-- The entry for D columns and these options, if it is kept.
+local function kept_entry(D, o)
+  for _, e in ipairs(entries) do
+    local by = e.by
     if by.D == D and rawequal(by.base, o.base) and rawequal(by.fraction, o.fraction)
-       and rawequal(by.most, o.max_position_embeddings) and by.interleaved == o.interleaved
-       and is_same_scaling(o.scaling, by.scaling) then return t end
+       and rawequal(by.most, o.max_position_embeddings)
+       and is_same_scaling(o.scaling, by.scaling) then return e end
   end
 end
 
 
-local function new_turn(who, D, o)
+local function new_rule(who, D, o)
   local fraction, base = scaled.plain(who, o)
   local n = rotated_columns(who, D, fraction)
-  local rule = scaled.rule(who, n // 2, base, o.scaling, o.max_position_embeddings)
-  return {
-    axis = o.interleaved and -1 or -2, columns = n, rule = rule,
-    sizes = o.interleaved and {n // 2, 2} or {2, n // 2},
-  }
+  return scaled.rule(who, n // 2, base, o.scaling, o.max_position_embeddings)
 end
 
 
--- The turn of D columns by these options. One that is kept is made by the copy of scaling by which
--- it is found: a script's table may say something else whenever it is read.
-local function turn_of(who, D, o)
-  local turn = kept_turn(D, o)
-  if turn then return turn end
+-- The entry for D columns and these options. A rule that is kept is made by the copy of scaling by
+-- which it is found: a script's table may say something else whenever it is read.
+local function entry_of(who, D, o)
+  local entry = kept_entry(D, o)
+  if entry then return entry end
   local copy = type(o.scaling) == "table" and plain_copy(o.scaling) or nil
   local is_kept = o.scaling == nil or copy ~= nil
   o.scaling = copy or o.scaling
-  turn = new_turn(who, D, o)
-  if not is_kept then return turn end
-  turn.by = {D = D, base = o.base, fraction = o.fraction, most = o.max_position_embeddings,
-             interleaved = o.interleaved, scaling = copy}
+  entry = {rule = new_rule(who, D, o)}
+  if not is_kept then return entry end
+  entry.by = {D = D, base = o.base, fraction = o.fraction, most = o.max_position_embeddings,
+              scaling = copy}
   latest = latest % MOST_KEPT + 1
-  turns[latest] = turn
-  return turn
+  entries[latest] = entry
+  return entry
 end
 
 
--- Cosines of the angles at positions (..., T), with an axis of 1 for the two of a pair, and their
--- sines, of which the first is negative.
-local function angles_of(p, turn, reach, dtype)
-  local rule, axis = turn.rule, turn.axis
+-- Cosines and sines (..., T, pairs) of the angles at positions (..., T).
+local function angles_of(p, rule, reach, dtype)
   local angles = p:to("float64"):unsqueeze(-1) * rule:frequencies(reach, p.device)
-  local sin = angles:sin() * rule.attention_factor
-  return (angles:cos() * rule.attention_factor):unsqueeze(axis):to(dtype),
-         heed.stack({-sin, sin}, axis):to(dtype)
+  return (angles:cos() * rule.attention_factor):to(dtype),
+         (angles:sin() * rule.attention_factor):to(dtype)
 end
 
 
 -- The same at a tensor of positions; with an axis for heads, where there is one.
-local function angles_at(place, turn, dtype, device, has_heads)
+local function angles_at(place, rule, dtype, device, has_heads)
   local p = places.common(place:to(device))
   if p:dim() == 2 and has_heads then p = p:unsqueeze(2) end
-  return angles_of(p, turn, p, dtype)
+  return angles_of(p, rule, p, dtype)
 end
 
 
 -- The name of kept angles, which is made once for as long as the same are asked for. What they
 -- reach depends on the positions where these are a tensor: "tensor".
-local function key_of(turn, dtype, device, reach)
-  local now = turn.key
+local function key_of(entry, dtype, device, reach)
+  local now = entry.key
   if not now or now.dtype ~= dtype or now.device ~= device or now.reach ~= reach then
     now = {dtype = dtype, device = device, reach = reach}
-    now.text = ("rope %s %s %s %d %s"):format(dtype, device, reach, turn.axis, turn.rule.key)
-    turn.key = now
+    now.text = ("rope %s %s %s %s"):format(dtype, device, reach, entry.rule.key)
+    entry.key = now
   end
   return now.text
 end
 
 
 -- Cosines and sines for x (..., T, D), which are kept for the next call.
-local function angles_for(x, place, T, turn)
-  local dtype, device = x.dtype == "float64" and "float64" or "float32", x.device
+local function angles_for(x, place, T, entry)
+  local dtype, device, rule = x.dtype == "float64" and "float64" or "float32", x.device, entry.rule
   if is_tensor(place) then
     local has_heads = x:dim() == 4
-    local key = key_of(turn, dtype, device, has_heads and "tensor, heads" or "tensor")
-    return places.rows_at(key, angles_at, place, turn, dtype, device, has_heads)
+    local key = key_of(entry, dtype, device, has_heads and "tensor, heads" or "tensor")
+    return places.rows_at(key, angles_at, place, rule, dtype, device, has_heads)
   end
-  local reach = turn.rule:reach(place + T)
-  local key = key_of(turn, dtype, device, reach)
-  return places.rows_of(key, angles_of, place, T, device, turn, reach, dtype)
-end
-
-
--- Rotates pairs (a, b) of columns: (a cos - b sin, b cos + a sin). The products are added up in
--- place, which saves a quarter of the time.
-local function rotate(x, cos, sin, turn)
-  local pairs_there = x:unflatten(-1, turn.sizes)
-  return (pairs_there * cos):add_(pairs_there:flip(turn.axis) * sin):flatten(-2)
+  local reach = rule:reach(place + T)
+  local key = key_of(entry, dtype, device, reach)
+  return places.rows_of(key, angles_of, place, T, device, rule, reach, dtype)
 end
 
 
@@ -219,13 +203,11 @@ end
 ---@param length integer
 ---@return integer
 function rope.reach(D, o, length)
-  local fraction, base = scaled.plain("rope", o)
-  local n = rotated_columns("rope", D, fraction)
-  return scaled.rule("rope", n // 2, base, o.scaling, o.max_position_embeddings):reach(length)
+  return new_rule("rope", D, o):reach(length)
 end
 
 
----The frequencies of these options, one for each pair of columns that is turned, and what cosines
+---The frequencies of these options, one for each pair of columns that is rotated, and what cosines
 ---and sines are multiplied by.
 ---@param D integer columns
 ---@param o heed.position.rope ones that `rope` took
@@ -233,25 +215,20 @@ end
 ---@return heed.Tensor (pairs) float64
 ---@return number
 function rope.frequencies(D, o, length)
-  local fraction, base = scaled.plain("rope", o)
-  local n = rotated_columns("rope", D, fraction)
-  local rule = scaled.rule("rope", n // 2, base, o.scaling, o.max_position_embeddings)
+  local rule = new_rule("rope", D, o)
   return rule:frequencies(rule:reach(length), "cpu"), rule.attention_factor
 end
 
 
 -- Rotates x by options that were read.
-local function turned(who, x, o)
+local function rotated(who, x, o)
   local B, T, D = x:dim() > 2 and x:size(1) or 1, x:size(-2), x:size(-1)
   local place = places.check_place(who, o, B, T)
-  local turn = turn_of(who, D, o)
-  local n, rule = turn.columns, turn.rule
+  local entry = entry_of(who, D, o)
   if x:numel() == 0 then return x end
-  if not is_tensor(place) then warn_beyond(rule, o.max_position_embeddings, place + T) end
-  local cos, sin = angles_for(x, o.positions or place, T, turn)
-  local y = rotate((n < D and x:narrow(-1, 1, n) or x):to(cos.dtype), cos, sin, turn)
-  y = y:to(x.dtype)
-  return n < D and heed.cat({y, x:narrow(-1, n + 1, D - n)}, -1) or y
+  if not is_tensor(place) then warn_beyond(entry.rule, o.max_position_embeddings, place + T) end
+  local cos, sin = angles_for(x, o.positions or place, T, entry)
+  return rotate_pairs(x, cos, sin, o.interleaved)
 end
 
 
@@ -265,7 +242,7 @@ local WHO <const> = "position.rope"
 function rope.rope(x, given, ...)
   options.no_more(WHO, 2, ...)
   check_features(WHO, x)
-  return turned(WHO, x, options.read(WHO, given, ROPE))
+  return rotated(WHO, x, options.read(WHO, given, ROPE))
 end
 
 
@@ -278,7 +255,7 @@ function rope.rope_at(x, given, at)
   check_features(WHO, x)
   local o = options.read(WHO, given, ROPE)
   o[is_tensor(at) and "positions" or "offset"] = at
-  return turned(WHO, x, o)
+  return rotated(WHO, x, o)
 end
 
 

@@ -150,6 +150,37 @@ local function attended(options, which)
   end
 end
 
+-- Pairs of columns, rotated; places(i, pairs) gives the columns of pair i.
+local function rotated(places)
+  return function(x, cos, sin)
+    local pairs_there, rank = cos.shape[#cos.shape], #x.shape
+    local other = {}
+    for i = 1, pairs_there do
+      local a, b = places(i, pairs_there)
+      other[a], other[b] = {b, i, -1}, {a, i, 1}
+    end
+    local function angle(t, index, pair)
+      local at = {}
+      for k = 1, #t.shape do
+        local i = index[rank - #t.shape + k]
+        at[k] = k == #t.shape and pair or t.shape[k] == 1 and 1 or i
+      end
+      return array.at(t, at)
+    end
+    return build(x.shape, function(index)
+      local own = other[index[rank]]
+      if not own then return array.at(x, index) end
+      local partner = array.copy(index)
+      partner[rank] = own[1]
+      return array.at(x, index) * angle(cos, index, own[2])
+             + own[3] * array.at(x, partner) * angle(sin, index, own[2])
+    end)
+  end
+end
+
+local function halves(i, n) return i, n + i end
+local function neighbours(i) return 2 * i - 1, 2 * i end
+
 -- The last query sees all keys.
 local function causal(q, k)
   local offset = k.shape[#k.shape - 1] - q.shape[#q.shape - 1]
@@ -288,6 +319,16 @@ local list = {
    {3, 4}, {3, 4}, value = function(x, y)
      return map(function(a, b) return exp(b) * (b - a) end, x, y)
    end, also = {{{1, 1}, {1, 1}}, {{}, {}}, {{0, 3}, {0, 3}}}},
+
+  {"rotate_pairs", heed.rotate_pairs, {2, 3, 6}, {3, 2}, {3, 2}, value = rotated(halves),
+   also = {{{2}, {1}, {1}}, {{2, 3, 4}, {2, 1, 2}, {2, 1, 2}}, {{0, 3, 4}, {3, 2}, {3, 2}}},
+   refuses = {{{3, 6}, {3, 4}, {3, 4}}, {{3, 6}, {3, 0}, {3, 0}}, {{3, 6}, {2, 2}, {2, 2}},
+              {{3, 6}, {3, 2}, {3, 1}}, {{3, 6}, {1, 3, 2}, {1, 3, 2}}, {{}, {1}, {1}},
+              {{2}, {}, {}}}},
+  {"rotate_pairs, interleaved", function(x, c, s)
+    return heed.rotate_pairs(x, c, s, {interleaved = true})
+  end, {2, 2, 3, 5}, {2, 1, 3, 2}, {2, 1, 3, 2}, value = rotated(neighbours),
+   also = {{{4}, {2}, {2}}, {{2, 34}, {16}, {16}}}},
 
   {"attention", heed.attention, {2, 2, 3, 4}, {2, 2, 5, 4}, {2, 2, 5, 3}, value = attended(),
    also = {{{1, 1}, {1, 1}, {1, 1}}, {{1, 1, 1, 4}, {1, 1, 1, 4}, {1, 1, 1, 1}}},
