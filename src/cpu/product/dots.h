@@ -42,23 +42,27 @@ INLINED void FN(dot_step) (const int rows, const heed_type type, FN(vector) sum[
 
 
 /*
-** Columns of c, n of at most four, in 'rows' rows. Each step fetches as much from 'ahead' on as it
-** reads: from one line of memory, which is faster than from four.
+** Columns of c, n of at most four, in 'rows' rows. Each step fetches as much as it reads, from one
+** line of memory, which is faster than from four: 'near' bytes ahead and, of 16-bit floats, which
+** are read half as fast from caches, far ahead before. A side of which parts are read is no such
+** line, and 'near' 0: then the line is fetched itself.
 */
 INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *x, const T *a,
-                           const char *b, T *c, const T *addend, int64_t n, const char *ahead) {
+                           const char *b, T *c, const T *addend, int64_t n, const char *line,
+                           int64_t near) {
   const int step = 8 * LANES * (type == TYPE ? BYTES : 2);
   const FN(product) *p = &x->p;
   const int64_t depth = p->depth, a_row = p->a_row;
-  const char *at[4];
+  const char *at[4], *far = line + (near > 0 ? BYTES_AHEAD : 0);
   double total[DOT_ROWS][4] = {{0}};
   UNROLL for (int j = 0; j < 4; j++)
     at[j] = b + smaller(j, n - 1) * x->b_column * FN(b_bytes)(x);
   for (int64_t k = 0, end; k < depth;) {
     FN(vector) sum[DOT_ROWS][4] = {{{0}}};
     end = smaller(depth, k + DOT_STEPS * LANES);
-    for (; k + 2 * LANES <= end; k += 2 * LANES, ahead += step) {
-      fetch_far(ahead, step);
+    for (; k + 2 * LANES <= end; k += 2 * LANES, line += step, far += step) {
+      if (type != TYPE) fetch_far(far, step);
+      fetch_near(line + near, step);
       FN(dot_step)(rows, type, sum, a, a_row, at, k, LANES);
       FN(dot_step)(rows, type, sum, a, a_row, at, k + LANES, LANES);
     }
@@ -81,12 +85,13 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
 }
 
 typedef void (*FN(dot_kernel)) (const FN(one) *x, const T *a, const char *b, T *c,
-                                const T *addend, int64_t n, const char *ahead);
+                                const T *addend, int64_t n, const char *line, int64_t near);
 
 #define DOTS(name, type, rows) \
   static void FN(dots_##name##_##rows) (const FN(one) *x, const T *a, const char *b, T *c, \
-                                        const T *addend, int64_t n, const char *ahead) { \
-    FN(dot_tile)(rows, type, x, a, b, c, addend, n, ahead); \
+                                        const T *addend, int64_t n, const char *line, \
+                                        int64_t near) { \
+    FN(dot_tile)(rows, type, x, a, b, c, addend, n, line, near); \
   }
 #define DOTS_NAME(name, type, rows) FN(dots_##name##_##rows),
 #define ALL_ROWS(X, name, type) EACH_DOT_ROW(X, name, type)
@@ -98,35 +103,37 @@ static const FN(dot_kernel) FN(dot_kernels)[][DOT_ROWS] = {
 
 
 /*
-** At most DOT_ROWS rows from 'i' on, and four columns from 'j' on; memory is fetched from 'ahead'
-** on, for what comes after them.
+** At most DOT_ROWS rows from 'i' on, and four columns from 'j' on; 'line' and 'near' say what is
+** fetched meanwhile.
 */
-static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const char *ahead) {
+static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const void *line, int64_t near) {
   const FN(product) *p = &x->p;
   const T *addend = p->addend == NULL ? NULL
                     : p->addend + i * p->addend_row + j * p->addend_column;
   FN(dot_kernels)[x->source][smaller(x->rows - i, DOT_ROWS) - 1](
     x, x->a + i * p->a_row, FN(b_at)(x, j * x->b_column), x->c + i * p->c_row + j, addend,
-    smaller(x->columns - j, 4), ahead);
+    smaller(x->columns - j, 4), line, near);
 }
 
 
 /* Columns 4 'from' to 4 'to' - 1: b is read once. */
 static void FN(dot_columns) (const FN(one) *x, int64_t from, int64_t to) {
-  const int64_t ahead = x->b_column == x->p.depth ? BYTES_AHEAD : 0;
+  const bool in_line = x->b_column == x->p.depth;
+  const int64_t near = in_line ? smaller(4 * x->p.depth * FN(b_bytes)(x), BYTES_NEAR) : 0;
   for (int64_t j = 4 * from; j < smaller(4 * to, x->columns); j += 4) {
     const char *b = FN(b_at)(x, j * x->b_column);
-    for (int64_t i = 0; i < x->rows; i += DOT_ROWS) FN(dots_at)(x, i, j, b + ahead);
+    for (int64_t i = 0; i < x->rows; i += DOT_ROWS) FN(dots_at)(x, i, j, b, near);
   }
 }
 
 
 /* Rows DOT_ROWS 'from' to DOT_ROWS 'to' - 1: a is read once. */
 static void FN(dot_rows) (const FN(one) *x, int64_t from, int64_t to) {
-  const int64_t ahead = x->p.a_row == x->p.depth ? BYTES_AHEAD : 0;
+  const bool in_line = x->p.a_row == x->p.depth;
+  const int64_t near = in_line ? smaller(DOT_ROWS * x->p.depth * BYTES, BYTES_NEAR) : 0;
   for (int64_t i = DOT_ROWS * from; i < smaller(DOT_ROWS * to, x->rows); i += DOT_ROWS) {
-    const char *a = (const char *)(x->a + i * x->p.a_row);
-    for (int64_t j = 0; j < x->columns; j += 4) FN(dots_at)(x, i, j, a + ahead);
+    const T *a = x->a + i * x->p.a_row;
+    for (int64_t j = 0; j < x->columns; j += 4) FN(dots_at)(x, i, j, a, near);
   }
 }
 

@@ -25,10 +25,16 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define ONE_BY_ONE _Pragma("GCC unroll 1")
 
-/* Fetches into the second cache what is read some time later: BYTES_AHEAD of what is read now. */
+/* Fetches what is read some time later: into the second cache BYTES_AHEAD, and into the first at
+   most BYTES_NEAR ahead of what is read now. */
 #define BYTES_AHEAD 16384
+#define BYTES_NEAR 8192
 INLINED void fetch_far (const void *at, int64_t bytes) {
   UNROLL for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + i, 0, 2);
+}
+
+INLINED void fetch_near (const void *at, int64_t bytes) {
+  UNROLL for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + i);
 }
 
 /* Rows of a tile of a product: its accumulators, two vectors a row, nearly fill the registers. */
