@@ -229,10 +229,10 @@ VNNI INLINED void vnni_whole (const heed_type type, const int elements, const in
   const int64_t spans = vnni_spans(k);
   UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm512_setzero_ps();
   for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x++) {
-    fetch_far(w + BYTES_AHEAD, SPAN / elements * bytes);
+    fetch_line(w, SPAN / elements * bytes);
     vnni_step(type, has_least, group, w, 2 * bytes, SPAN / elements, x, spans, rows, sum);
   }
-  fetch_far(w + BYTES_AHEAD, k / elements * bytes);
+  fetch_line(w, k / elements * bytes);
 }
 
 

@@ -25,16 +25,25 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define ONE_BY_ONE _Pragma("GCC unroll 1")
 
-/* Fetches what is read some time later: into the second cache BYTES_AHEAD, and into the first at
-   most BYTES_NEAR ahead of what is read now. */
+/*
+** Fetches what is read some time later, into the second cache or into the first. What lies in one
+** line is fetched twice: BYTES_AHEAD of what is read now, and at most BYTES_NEAR.
+*/
 #define BYTES_AHEAD 16384
 #define BYTES_NEAR 8192
+
 INLINED void fetch_far (const void *at, int64_t bytes) {
   UNROLL for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + i, 0, 2);
 }
 
 INLINED void fetch_near (const void *at, int64_t bytes) {
   UNROLL for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + i);
+}
+
+/* 'bytes' of what comes behind those at 'at', which are read now. */
+INLINED void fetch_line (const uint8_t *at, int64_t bytes) {
+  fetch_far(at + BYTES_AHEAD, bytes);
+  fetch_near(at + BYTES_NEAR, bytes);
 }
 
 /* Rows of a tile of a product: its accumulators, two vectors a row, nearly fill the registers. */
