@@ -467,6 +467,14 @@ describe("gnuplot", function()
     assert.is_nil(script:find("`", 1, true))
   end)
 
+  it("has steps of 1, 2 or 5 times a power of ten, of which six fit into a curve", function()
+    for _, case in ipairs{{6, 1}, {7, 2}, {13, 5}, {31, 10}, {60, 10}, {61, 20}, {65, 20},
+                          {300, 50}, {610, 200}, {3001, 1000}} do
+      local script = gnuplot.script(plot.curve(heed.zeros(case[1])), "png", "out")
+      assert.matches(("set xtics %d nomirror"):format(case[2]), script, 1, true)
+    end
+  end)
+
   it("draws up to 4096 cells one by one, and more as one image", function()
     local function has_image(rows)
       local script = gnuplot.script(plot.heat(heed.ones(rows, 64)), "png", "out")
