@@ -457,6 +457,8 @@ describe("data.batches", function()
     local other = data.batches(numbers(4))
     other()
     assert.matches("the state of batches", message(batches.load_state, batches, other:state()))
+    assert.matches("load_state: at most 1 argument expected, got 5 as argument 2$",
+                   message(batches.load_state, batches, batches:state(), 5))
   end)
 end)
 

@@ -221,7 +221,17 @@ describe("optim.plateau", function()
     state.num_bad_epochs = heed.tensor(-1)
     assert.matches("num_bad_epochs: at least 0 expected",
                    message(plateau.load_state, plateau, state))
+    for _, factor in ipairs{-0.5, 1.5, 0 / 0} do
+      state.factor = heed.tensor(factor, {dtype = "float64"})
+      assert.same({"factor: from 0 to 1 expected", "num_bad_epochs: at least 0 expected"},
+                  plateau:compare(state))
+    end
     near(plateau(1), 0.1)
+    for _, factor in ipairs{0, 1} do
+      state = plateau:state()
+      state.factor = heed.tensor(factor, {dtype = "float64"})
+      assert.same({}, plateau:compare(state))
+    end
     assert.matches("update: a number expected as value, got nil", message(plateau.update, plateau))
     assert.matches("optim.plateau: at most 1 argument expected, got 2", message(plateau, 1, 2))
     assert.matches("write min, a part of the optimiser's rate",

@@ -225,6 +225,7 @@ describe("an optimiser", function()
       [ema] = {compare = 1, load_state = 1, state = 0, update = 0},
       [scaler] = {compare = 1, get_scale = 0, load_state = 1, scale = 1, state = 0, step = 1,
                   unscale_ = 1, update = 0},
+      [optim.plateau()] = {compare = 1, load_state = 1, state = 0, update = 1},
     } do
       for name, most in pairs(methods) do
         refused(most, object[name], object, table.unpack({{}, 5}, 2 - most))

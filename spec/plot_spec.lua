@@ -246,6 +246,12 @@ describe("a heat map in colour", function()
     assert.is_truthy(text:find("48;2;255;255;255;38;2;214;29;50m2\27", 1, true))
   end)
 
+  it("has white text up to a brightness of 145, of 255, and dark text beyond", function()
+    local text = plot.heat({{0, 0.701, 0.702, 1}}, {cells = {{2, 3, 4, 5}}}):text(true, 40)
+    assert.is_truthy(text:find("48;2;71;189;111;38;2;255;255;255m", 1, true))
+    assert.is_truthy(text:find("48;2;72;190;111;38;2;20;20;20m", 1, true))
+  end)
+
   it("ends every colour that it begins", function()
     local p = plot.heat({{0, nan}, {1, 2}}, {cells = {{1, 2}, {3, 4}}, mark = {{true, true}}})
     for line in p:text(true, 60):gmatch "[^\n]+" do
@@ -459,6 +465,14 @@ describe("gnuplot", function()
       assert.is_truthy(quoted:gsub("\\%d%d%d", ""):match "^[A-Za-z ]*$", quoted)
     end
     assert.is_nil(script:find("`", 1, true))
+  end)
+
+  it("has steps of 1, 2 or 5 times a power of ten, of which six fit into a curve", function()
+    for _, case in ipairs{{6, 1}, {7, 2}, {13, 5}, {31, 10}, {60, 10}, {61, 20}, {65, 20},
+                          {300, 50}, {610, 200}, {3001, 1000}} do
+      local script = gnuplot.script(plot.curve(heed.zeros(case[1])), "png", "out")
+      assert.matches(("set xtics %d nomirror"):format(case[2]), script, 1, true)
+    end
   end)
 
   it("draws up to 4096 cells one by one, and more as one image", function()

@@ -106,6 +106,17 @@ describe("a regular expression", function()
     end)
   end
 
+  -- Escapes of JSON are read in place: what they leave behind the pattern is none of it.
+  it("ends where its text does", function()
+    local text = json.encode{
+      model = {type = "WordLevel", vocab = {u = 0}, unk_token = "u"},
+      pre_tokenizer = {type = "Split", pattern = {Regex = "a][bcd"}, behavior = "Isolated"},
+    }
+    local tok, message = load((text:gsub('"a%]', '"\\u0061]')))
+    assert.is_nil(tok)
+    assert.is_truthy(message:find("the class does not end at '[bcd'", 1, true), message)
+  end)
+
   it("quotes no half of a character", function()
     for i = 0, 3 do
       local _, message = load_pattern("\\q" .. ("a"):rep(i) .. ("\u{10000}"):rep(30))

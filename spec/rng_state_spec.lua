@@ -97,4 +97,13 @@ describe("the state of a generator", function()
     end
     assert.equal(0.25, heed.randn(1, {dtype = "float64"}):item())
   end)
+
+  it("moves on by a word of 32 bits for an integer, and by two from a width of 2^28 on", function()
+    for _, case in ipairs{{2, 5}, {(1 << 28) - 1, 5}, {1 << 28, 10}, {1 << 40, 10}} do
+      heed.manual_seed(SEED)
+      local drawn = heed.randint(0, case[1] - 1, {5})
+      assert.equal(case[2], parts(heed.rng_state()).next)
+      assert.is_true(drawn:ge(0):all() and drawn:lt(case[1]):all())
+    end
+  end)
 end)

@@ -74,6 +74,21 @@ describe("rows of tables", function()
     assert.equal(9, rows_of("few", 10)[{10, 1}])
     assert.equal(299, rows_of("many", 300)[{300, 1}])
   end)
+
+  it("of sixteen tables are kept, and the oldest of them goes", function()
+    local made = 0
+    local function ask(i)
+      places.rows_of("one of many " .. i, function(p)
+        made = made + 1
+        return p:unsqueeze(-1)
+      end, 0, 3, "cpu")
+      return made
+    end
+    for i = 1, 17 do assert.equal(i, ask(i)) end
+    for i = 17, 2, -1 do assert.equal(17, ask(i)) end
+    assert.equal(18, ask(1))
+    assert.equal(19, ask(2))
+  end)
 end)
 
 
