@@ -84,13 +84,12 @@ INLINE void begin_scores (shares<G> &s, uint32_t queries, uint32_t keys) {
 }
 
 
-/* Begins y += weights times the values of their tile. */
+/* Begins y += weights times the values of their tile, as a part of the next group. */
 template <class S, class G>
 INLINE void begin_values (float (&y)[1][G::WIDTH / 8][4], const packed<G> &w, uint32_t values) {
   const uint64_t v = matrix_of(values, to_next_column<G>(G::STEP));
   EACH(k, G::STEP / 16)
     ptx_multiply_group(y[0], w.at[k], v + k * 16 * G::ROW / 16, true, S());
-  ptx_group_commit();
 }
 
 
@@ -115,29 +114,28 @@ template <class G> INLINE unsigned kind_in_group (const attend &a, const tile &x
 
 /*
 ** Scores of tile x, which is of this kind, become weights w, and x moves on. Beside them the values
-** of the tile before, number n, are added with its weights, but for the FIRST.
+** of the tile before, number n, are added with its weights, unless there is none.
 */
-template <bool FIRST, class S, class G>
+template <class S, class G>
 INLINE void attend_tile (const attend &a, tile_line<0, 1> &line, tile &x, unsigned &kind,
-                         rows_so_far<G> &p, packed<G> &w, uint32_t shared, int n) {
+                         rows_so_far<G> &p, packed<G> &w, uint32_t shared, int n, bool first) {
   const tile now = x;
   shares<G> s;
   float fade[2];
   wait_for_copies();
   ptx_group_begin();
   begin_scores<S>(s, queries_anew<G>(shared), group_keys<G>(shared, n ^ 1));
-  if (!FIRST) begin_values<S, G>(p.y, w, group_values<G>(shared, n));
+  if (!first) begin_values<S, G>(p.y, w, group_values<G>(shared, n));
+  ptx_group_commit();
   copy_keys<S, G>(group_values<G>(shared, n ^ 1), a, a.v, now, a.Dv);
   const unsigned own = kind_in_group<G>(a, now, kind);
   kind = next_of_line<G>(line, a.mask, x);
   if (kind != TILE_NONE) copy_keys<S, G>(group_keys<G>(shared, n), a, a.k, x, a.D);
   ptx_commit();
-  ptx_group_wait<FIRST ? 0 : 1>();
+  ptx_group_wait<1>();
   weigh_tile(p, s, a, now, own, fade);
-  if (!FIRST) {
-    ptx_group_wait<0>();
-    fade_values(p, fade);
-  }
+  ptx_group_wait<0>();
+  fade_values(p, fade);
   pack_tile<S>(w, s);
 }
 
@@ -146,22 +144,24 @@ INLINE void attend_tile (const attend &a, tile_line<0, 1> &line, tile &x, unsign
 template <class S, class G>
 INLINE void attend_finite (const attend &a, tile x, rows_so_far<G> &p, uint32_t shared) {
   tile_line<0, 1> line(x);
-  packed<G> w;
-  int n = 0;                                   /* of the tiles whose weights are packed */
+  packed<G> w = {};
+  int n = 1;                                   /* of the tiles whose weights are packed */
+  bool first = true;
   begin_rows(p);
   unsigned kind = next_of_line<G>(line, a.mask, x);
   if (kind == TILE_NONE) return;
   copy_keys<S, G>(group_keys<G>(shared, 0), a, a.k, x, a.D);
   ptx_commit();
-  attend_tile<true, S>(a, line, x, kind, p, w, shared, 1);
 #pragma unroll 1
   while (kind != TILE_NONE) {
-    attend_tile<false, S>(a, line, x, kind, p, w, shared, n);
+    attend_tile<S>(a, line, x, kind, p, w, shared, n, first);
     n ^= 1;
+    first = false;
   }
   wait_for_copies();
   ptx_group_begin();
   begin_values<S, G>(p.y, w, group_values<G>(shared, n));
+  ptx_group_commit();
   ptx_group_wait<0>();
 }
 
@@ -173,11 +173,12 @@ INLINE void attend_any (const attend &a, tile x, rows_so_far<G> &p, uint32_t sha
   const float zero = a.mask.n == 0 ? MARK_NAN : 0.0f;
   tile_line<0, 1> line(x);
   begin_rows(p);
-  unsigned kind = next_of_line<G>(line, a.mask, x);
 #pragma unroll 1
-  while (kind != TILE_NONE) {
-    shares<G> s;
+  for (;;) {
+    const unsigned kind = next_of_line<G>(line, a.mask, x);
+    shares<G> s = {};
     float fade[2];
+    if (kind == TILE_NONE) break;
     __syncthreads();                           /* nobody reads the tile before any more */
     copy_keys<S, G>(keys, a, a.k, x, a.D);
     copy_keys<S, G>(values, a, a.v, x, a.Dv);
@@ -189,7 +190,6 @@ INLINE void attend_any (const attend &a, tile x, rows_so_far<G> &p, uint32_t sha
     weigh_tile(p, s, a, x, kind, fade);
     fade_values(p, fade);
     add_any_values<S>(p, s, values, a.Dv, zero);
-    kind = next_of_line<G>(line, a.mask, x);
   }
 }
 
