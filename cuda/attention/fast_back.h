@@ -335,8 +335,9 @@ static const char *back_with (cuda *self, const attend &a) {
 
 
 template <class S, int WIDTH> static const char *back_width (cuda *self, const attend &a) {
-  return has_options(a) ? back_with<S, WIDTH, true>(self, a)
-                        : back_with<S, WIDTH, false>(self, a);
+  if constexpr (!WARPGROUPS_ALONE || WIDTH > 128)
+    if (!has_options(a)) return back_with<S, WIDTH, false>(self, a);
+  return back_with<S, WIDTH, true>(self, a);
 }
 
 
