@@ -84,12 +84,13 @@ INLINE void begin_scores (shares<G> &s, uint32_t queries, uint32_t keys) {
 }
 
 
-/* Begins y += weights times the values of their tile, as a part of the next group. */
+/* Begins y += weights times the values of their tile. */
 template <class S, class G>
 INLINE void begin_values (float (&y)[1][G::WIDTH / 8][4], const packed<G> &w, uint32_t values) {
   const uint64_t v = matrix_of(values, to_next_column<G>(G::STEP));
   EACH(k, G::STEP / 16)
     ptx_multiply_group(y[0], w.at[k], v + k * 16 * G::ROW / 16, true, S());
+  ptx_group_commit();
 }
 
 
@@ -114,28 +115,29 @@ template <class G> INLINE unsigned kind_in_group (const attend &a, const tile &x
 
 /*
 ** Scores of tile x, which is of this kind, become weights w, and x moves on. Beside them the values
-** of the tile before, number n, are added with its weights, unless there is none.
+** of the tile before, number n, are added with its weights, but for the FIRST.
 */
-template <class S, class G>
+template <bool FIRST, class S, class G>
 INLINE void attend_tile (const attend &a, tile_line<0, 1> &line, tile &x, unsigned &kind,
-                         rows_so_far<G> &p, packed<G> &w, uint32_t shared, int n, bool first) {
+                         rows_so_far<G> &p, packed<G> &w, uint32_t shared, int n) {
   const tile now = x;
   shares<G> s;
   float fade[2];
   wait_for_copies();
   ptx_group_begin();
   begin_scores<S>(s, queries_anew<G>(shared), group_keys<G>(shared, n ^ 1));
-  if (!first) begin_values<S, G>(p.y, w, group_values<G>(shared, n));
-  ptx_group_commit();
+  if (!FIRST) begin_values<S, G>(p.y, w, group_values<G>(shared, n));
   copy_keys<S, G>(group_values<G>(shared, n ^ 1), a, a.v, now, a.Dv);
   const unsigned own = kind_in_group<G>(a, now, kind);
   kind = next_of_line<G>(line, a.mask, x);
   if (kind != TILE_NONE) copy_keys<S, G>(group_keys<G>(shared, n), a, a.k, x, a.D);
   ptx_commit();
-  ptx_group_wait<1>();
+  ptx_group_wait<FIRST ? 0 : 1>();
   weigh_tile(p, s, a, now, own, fade);
-  ptx_group_wait<0>();
-  fade_values(p, fade);
+  if (!FIRST) {
+    ptx_group_wait<0>();
+    fade_values(p, fade);
+  }
   pack_tile<S>(w, s);
 }
 
@@ -144,24 +146,22 @@ INLINE void attend_tile (const attend &a, tile_line<0, 1> &line, tile &x, unsign
 template <class S, class G>
 INLINE void attend_finite (const attend &a, tile x, rows_so_far<G> &p, uint32_t shared) {
   tile_line<0, 1> line(x);
-  packed<G> w = {};
-  int n = 1;                                   /* of the tiles whose weights are packed */
-  bool first = true;
+  packed<G> w;
+  int n = 0;                                   /* of the tiles whose weights are packed */
   begin_rows(p);
   unsigned kind = next_of_line<G>(line, a.mask, x);
   if (kind == TILE_NONE) return;
   copy_keys<S, G>(group_keys<G>(shared, 0), a, a.k, x, a.D);
   ptx_commit();
+  attend_tile<true, S>(a, line, x, kind, p, w, shared, 1);
 #pragma unroll 1
   while (kind != TILE_NONE) {
-    attend_tile<S>(a, line, x, kind, p, w, shared, n, first);
+    attend_tile<false, S>(a, line, x, kind, p, w, shared, n);
     n ^= 1;
-    first = false;
   }
   wait_for_copies();
   ptx_group_begin();
   begin_values<S, G>(p.y, w, group_values<G>(shared, n));
-  ptx_group_commit();
   ptx_group_wait<0>();
 }
 

@@ -63,7 +63,6 @@ INLINE void add_columns (sums<G> &sum, const shares<G> &p, const shares<G> &ds,
   if (G::MAKES & MAKES_DV)
     begin_values<S, G>(sum.second, of_p, columns + side_bytes<G>(G::STEP));
   begin_values<S, G>(sum.first, of_ds, columns);
-  ptx_group_commit();
 }
 
 
