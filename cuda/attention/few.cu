@@ -237,7 +237,7 @@ attend_part (__grid_constant__ const few_queries f) {
   few_tiles tiles = {part * f.part_keys + warp_of() / f.groups * SIDE(T),
                      min((part + 1) * f.part_keys, f.a.S), WARPS / f.groups * SIDE(T), 0, 0};
   few_progress<T, ROWS> p;
-  few_source<S> coming;
+  few_source<S> coming = {};
   bool all = false, there = false, more = first_row < f.rows;
   begin_rows<shape, S, ROWS, G>(p, f, x, first_row);
   while (more) {
