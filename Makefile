@@ -137,13 +137,15 @@ PLAIN_CXX= -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-s
 # Warps of blocks of gradients, where all GPUs that code is for take the same: see fast_back.h.
 BACK_WARPS= $(if $(PTX),,$(if $(filter-out 90a 100,$(ARCH)),$(if \
   $(filter-out 86 89 120,$(ARCH)),,8),4))
+# Code for 9.0a alone: what products of warpgroups do is compiled in no other way (ways.h).
+GROUPS_ALONE= $(if $(filter-out 90a,$(ARCH))$(PTX),,-DHEED_WARPGROUPS_ALONE)
 # Code for one architecture is compressed fast, for several, which others get, as well as can be. A
 # third of all headers would be the special functions of C++17, which nothing here calls: the
 # compiler takes them for included.
 COMPRESSED= $(if $(word 2,$(ARCH) $(PTX)),$(call since,1208,--compress-mode=size), \
   -Xfatbin=-compress-all)
 CUDA_FLAGS= -std=c++17 -O3 $(ARCHITECTURES) $(COMPRESSED) -D_GLIBCXX_BITS_SPECFUN_H -Isrc -I. \
-  $(if $(filter 90a,$(ARCH)),-DHEED_WARPGROUPS) $(BACK_WARPS:%=-DHEED_BACK_WARPS=%) \
+  $(if $(filter 90a,$(ARCH)),-DHEED_WARPGROUPS) $(GROUPS_ALONE) $(BACK_WARPS:%=-DHEED_BACK_WARPS=%) \
   $(PLAIN_CXX:%=-Xcompiler=%) -Xptxas=-v
 EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \
   $(EMULATED_$(KIND))
@@ -152,7 +154,9 @@ EMULATED_emulated-asan= -DHEED_EXACT=1 -fno-omit-frame-pointer -fno-sanitize-rec
 # Kernels say each access to memory, to functions of spec/emulated/emulate_race.cc.
 WATCHED_emulated-race= -fsanitize=thread --param=tsan-distinguish-volatile=1 \
   --param=tsan-instrument-func-entry-exit=0
-KERNELS= $(sort $(wildcard cuda/*.cu cuda/*/*.cu))
+# What takes long to compile comes first, so that two jobs end together.
+SLOW= $(wildcard cuda/attention/*.cu cuda/vector/*.cu)
+KERNELS= $(sort $(SLOW)) $(sort $(filter-out $(SLOW),$(wildcard cuda/*.cu cuda/*/*.cu)))
 SHARED_CORE= $(O)/src/base/layout.o $(O)/src/base/scalar.o
 
 ifneq ($(filter emulated%,$(KIND)),)

@@ -108,6 +108,18 @@ template <class T> INLINE T fetch (const void *data, heed_type type, int64_t at)
   return convert<T>(((const double *)data)[at]);
 }
 
+/* The same of the types of floats alone. */
+template <class T> INLINE T fetch_float (const void *data, heed_type type, int64_t at) {
+  switch (type) {
+    case HEED_FLOAT16: return convert<T>(wide(((const float16 *)data)[at]));
+    case HEED_BFLOAT16: return convert<T>(wide(((const bfloat16 *)data)[at]));
+    case HEED_FLOAT32: return convert<T>(((const float *)data)[at]);
+    case HEED_FLOAT64: return convert<T>(((const double *)data)[at]);
+    case HEED_BOOL: case HEED_UINT8: case HEED_INT64: SCALAR_BLOCK_CASES: break;
+  }
+  return 0;
+}
+
 template <class T> INLINE void put (void *data, heed_type type, int64_t at, T x) {
   switch (type) {
     case HEED_BOOL: ((boolean *)data)[at] = convert<boolean>(x); return;

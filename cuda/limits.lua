@@ -42,9 +42,6 @@ return {
   ["attention/fast_float16"] = {
     OPTIONS_OF_256,
   },
-  ["attention/fast_groups_back"] = {
-    {"back_with_groups", registers = 255, spill = 196},  -- dk and dv of 128 numbers; else none
-  },
   ["attention/fast_back_bfloat16"] = {
     {"add_bands", registers = 40},
     {"back_tiles", registers = 255, on = {["120"] = {spill = 12}}},    -- of 128 and 256, rich

@@ -144,7 +144,7 @@ template <class T> INLINE T cap_score (const attend &a, T s, T *derivative) {
 }
 
 template <class T> INLINE T bias_at (const attend &a, const tile &x, int64_t i, int64_t j) {
-  return fetch<T>(a.bias.data, a.bias.type, row_at(a.bias, x, i) + j * a.bias.stride[3])
+  return fetch_float<T>(a.bias.data, a.bias.type, row_at(a.bias, x, i) + j * a.bias.stride[3])
          * (T)LOG2E;
 }
 
@@ -156,7 +156,8 @@ template <class T> INLINE void load_relative (T *to, const attend &a, const tile
   const int64_t start = x.h * a.relative.stride[0];
   if (e >= 2 * SIDE(T) - 1) return;
   to[e] = at < 0 || at >= a.T + a.S - 1 ? (T)0
-        : fetch<T>(a.relative.data, a.relative.type, start + at * a.relative.stride[1]) * (T)LOG2E;
+        : fetch_float<T>(a.relative.data, a.relative.type, start + at * a.relative.stride[1])
+          * (T)LOG2E;
 }
 
 /* The bias of this thread's row 0 and column 0; that of row r and column c is r - c behind it. */

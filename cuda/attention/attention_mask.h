@@ -175,11 +175,14 @@ INLINE unsigned area_of_blocks (const attend_mask &, const mask_step &s, const a
 }
 
 
-/* The differences are moved up by a multiple of the size, so that none is below 0. */
-INLINE unsigned area_of_every (const attend_mask &m, const mask_step &s, const area &x) {
-  const int64_t up = ((int64_t)m.S / s.size + 1) * s.size + s.offset;
-  const int64_t least = x.i + up - x.j_last, most = x.i_last + up - x.j;
-  return kind_of_tile(most / s.size * s.size >= least, s.size == 1);
+/* By how far the least difference is above a multiple of the size, and the most above the least. */
+INLINE unsigned area_of_every (const attend_mask &, const mask_step &s, const area &x) {
+  const unsigned size = (unsigned)s.size;
+  const unsigned query = ((unsigned)x.i + (unsigned)s.offset) % size;
+  const unsigned key = (unsigned)x.j_last % size;
+  const unsigned above = query >= key ? query - key : query + size - key;
+  const unsigned apart = (unsigned)(x.i_last - x.i) + (unsigned)(x.j_last - x.j);
+  return kind_of_tile(above == 0 || apart >= size - above, size == 1);
 }
 
 

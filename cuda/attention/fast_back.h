@@ -198,56 +198,57 @@ INLINE unsigned next_columns (line_of_columns<G> &l, const attend_mask &m, tile 
 }
 
 
-/* Clears the sums of x's rows, moves x to the first tile of columns and begins to copy it. */
-template <class S, class G>
-INLINE unsigned begin_columns (line_of_columns<G> &l, sums<G> &sum, const attend &a, tile &x,
-                               unsigned char *memory) {
+template <class G> INLINE void clear_sums (sums<G> &sum) {
   EACH(c, G::WIDTH / 8) EACH(e, 4) sum.first[0][c][e] = sum.second[0][c][e] = 0;
-  const unsigned kind = next_columns<G>(l, a.mask, x);
-  if (kind != TILE_NONE) copy_columns<S, G>(memory, 0, a, x);
-  ptx_commit();
-  return kind;
 }
 
 
+/* The first turn only begins to copy: so the code that asks for tiles and copies is there once. */
 template <class S, class G>
 INLINE void add_all (sums<G> &sum, const attend &a, tile x, unsigned char *memory, bool any) {
   const own_numbers own = numbers_of_rows<G>(a, x);
   line_of_columns<G> l(a, x);
-  int copy = 0;
-  unsigned kind = begin_columns<S>(l, sum, a, x, memory);
+  int copy = 1;
+  unsigned kind = TILE_NONE;
+  clear_sums(sum);
 #pragma unroll 1
-  while (kind != TILE_NONE) {
+  do {
     const tile now = x;
+    const unsigned before = kind;
     const unsigned of_rows = kind == TILE_SOME ? kind_of_rows<G>(a.mask, now) : kind;
     kind = next_columns<G>(l, a.mask, x);
-    ptx_wait<0>();
-    __syncthreads();               /* columns are there, nobody reads those before any more */
+    if (before != TILE_NONE) {
+      ptx_wait<0>();
+      __syncthreads();             /* columns are there, nobody reads those before any more */
+    }
     if (kind != TILE_NONE) copy_columns<S, G>(memory, !copy, a, x);
     ptx_commit();
     if (of_rows != TILE_NONE)
       add_tile<S>(sum, a, now, of_rows, own, memory, copy, any);
     copy = !copy;
-  }
+  } while (kind != TILE_NONE);
   ptx_wait<0>();
 }
 
 
-template <class S, class G> INLINE void store_sums (const attend &a, const tile &x,
-                                                    const sums<G> &sum) {
+/* One of a block's sums, times 'factor'. */
+template <class S, class G>
+INLINE void store_sum (const head_operand &o, const attend &a, const tile &x,
+                       const float (&sum)[G::WIDTH / 8][4], int64_t columns, float factor) {
   const int from = (G::OF_KEYS ? x.j : x.i) + (int)ptx_anew(threadIdx.x) / 32 * 16 + lane_of() / 4;
-  const int h = G::OF_KEYS ? head_of_keys(a, x.h) : x.h;
-  const head_operand &first = G::OF_KEYS ? a.dk : a.dq;
+  const int64_t head = head_at(o, x.b, G::OF_KEYS ? head_of_keys(a, x.h) : x.h);
   EACH(lower, 2) {
     const int row = from + 8 * lower;
-    if (row >= (G::OF_KEYS ? a.S : a.T)) continue;
-    if (G::MAKES != MAKES_DV)
-      store_row<S, G>(first, head_at(first, x.b, h) + row * first.stride[2], a.D, sum.first[0],
-                      lower, (float)a.scale);
-    if (G::MAKES & MAKES_DV)
-      store_row<S, G>(a.dv, head_at(a.dv, x.b, h) + row * a.dv.stride[2], a.Dv, sum.second[0],
-                      lower, 1.0f);
+    if (row < (G::OF_KEYS ? a.S : a.T))
+      store_row<S, G>(o, head + row * o.stride[2], columns, sum, lower, factor);
   }
+}
+
+template <class S, class G> INLINE void store_sums (const attend &a, const tile &x,
+                                                    const sums<G> &sum) {
+  if (G::MAKES != MAKES_DV)
+    store_sum<S, G>(G::OF_KEYS ? a.dk : a.dq, a, x, sum.first[0], a.D, (float)a.scale);
+  if (G::MAKES & MAKES_DV) store_sum<S, G>(a.dv, a, x, sum.second[0], a.Dv, 1);
 }
 
 
@@ -334,8 +335,9 @@ static const char *back_with (cuda *self, const attend &a) {
 
 
 template <class S, int WIDTH> static const char *back_width (cuda *self, const attend &a) {
-  return has_options(a) ? back_with<S, WIDTH, true>(self, a)
-                        : back_with<S, WIDTH, false>(self, a);
+  if constexpr (!WARPGROUPS_ALONE || WIDTH > 128)
+    if (!has_options(a)) return back_with<S, WIDTH, false>(self, a);
+  return back_with<S, WIDTH, true>(self, a);
 }
 
 

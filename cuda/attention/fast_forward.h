@@ -183,8 +183,9 @@ template <class S, class G> static const char *run_fast (cuda *self, const atten
 
 
 template <class S, int WIDTH> static const char *run_width (cuda *self, const attend &a) {
-  return has_options(a) ? run_fast<S, fast<WIDTH, true>>(self, a)
-                        : run_fast<S, fast<WIDTH, false>>(self, a);
+  if constexpr (!WARPGROUPS_ALONE)
+    if (!has_options(a)) return run_fast<S, fast<WIDTH, false>>(self, a);
+  return run_fast<S, fast<WIDTH, true>>(self, a);
 }
 
 

@@ -173,11 +173,12 @@ INLINE void attend_any (const attend &a, tile x, rows_so_far<G> &p, uint32_t sha
   const float zero = a.mask.n == 0 ? MARK_NAN : 0.0f;
   tile_line<0, 1> line(x);
   begin_rows(p);
-  unsigned kind = next_of_line<G>(line, a.mask, x);
 #pragma unroll 1
-  while (kind != TILE_NONE) {
-    shares<G> s;
+  for (;;) {
+    const unsigned kind = next_of_line<G>(line, a.mask, x);
+    shares<G> s = {};
     float fade[2];
+    if (kind == TILE_NONE) break;
     __syncthreads();                           /* nobody reads the tile before any more */
     copy_keys<S, G>(keys, a, a.k, x, a.D);
     copy_keys<S, G>(values, a, a.v, x, a.Dv);
@@ -189,7 +190,6 @@ INLINE void attend_any (const attend &a, tile x, rows_so_far<G> &p, uint32_t sha
     weigh_tile(p, s, a, x, kind, fade);
     fade_values(p, fade);
     add_any_values<S>(p, s, values, a.Dv, zero);
-    kind = next_of_line<G>(line, a.mask, x);
   }
 }
 

@@ -51,19 +51,12 @@ INLINE void weigh_columns (shares<G> &p, shares<G> &ds, const attend &a, const t
 }
 
 
+/* Begins to add a tile of columns to the sums. */
 template <class S, class G>
-INLINE void add_columns (sums<G> &sum, const shares<G> &p, const shares<G> &ds, const attend &a,
-                         unsigned char *memory, int copy, bool any) {
+INLINE void add_columns (sums<G> &sum, const shares<G> &p, const shares<G> &ds,
+                         unsigned char *memory, int copy) {
   const uint32_t columns = ptx_shared(memory) + (uint32_t)columns_at<G>(copy);
-  const unsigned char *const first = memory + columns_at<G>(copy);
-  const bool zeros = a.mask.n == 0;
   packed<G> of_p, of_ds;
-  if (any) {
-    if (G::MAKES & MAKES_DV)
-      add_any<S, G>(sum.second, p, first + side_bytes<G>(G::STEP), a.Dv, zeros);
-    add_any<S, G>(sum.first, ds, first, a.D, zeros);
-    return;
-  }
   pack_tile<S>(of_p, p);
   pack_tile<S>(of_ds, ds);
   ptx_group_begin();
@@ -73,8 +66,21 @@ INLINE void add_columns (sums<G> &sum, const shares<G> &p, const shares<G> &ds, 
 }
 
 
-template <class S, class G, bool ANY>
-INLINE void add_with_groups (sums<G> &sum, const attend &a, tile x, unsigned char *memory) {
+/* Clears the sums of x's rows, moves x to the first tile of columns and begins to copy it. */
+template <class S, class G>
+INLINE unsigned begin_columns (line_of_columns<G> &l, sums<G> &sum, const attend &a, tile &x,
+                               unsigned char *memory) {
+  clear_sums(sum);
+  const unsigned kind = next_columns<G>(l, a.mask, x);
+  if (kind != TILE_NONE) copy_columns<S, G>(memory, 0, a, x);
+  ptx_commit();
+  return kind;
+}
+
+
+/* All columns, of finite numbers. */
+template <class S, class G>
+INLINE void add_finite (sums<G> &sum, const attend &a, tile x, unsigned char *memory) {
   const own_numbers own = numbers_of_rows<G>(a, x);
   line_of_columns<G> l(a, x);
   int copy = 0;
@@ -90,12 +96,47 @@ INLINE void add_with_groups (sums<G> &sum, const attend &a, tile x, unsigned cha
     wait_for_copies();
     if (kind != TILE_NONE) copy_columns<S, G>(memory, !copy, a, x);
     ptx_commit();
-    weigh_columns<S>(p, ds, a, now, of_rows, own, memory, copy, ANY);
-    add_columns<S>(sum, p, ds, a, memory, copy, ANY);
+    weigh_columns<S>(p, ds, a, now, of_rows, own, memory, copy, false);
+    add_columns<S>(sum, p, ds, memory, copy);
     copy = !copy;
   }
   ptx_group_wait<0>();
   ptx_wait<0>();
+}
+
+
+/*
+** All columns, whatever their numbers are. That is seldom wanted: one sum is made and stored after
+** the other, and each turn makes its tile anew, as registers are few.
+*/
+template <class S, class G> INLINE void make_any (const attend &a, unsigned char *memory) {
+  const int tiles = ((int)(G::OF_KEYS ? a.T : a.S) + G::STEP - 1) / G::STEP;
+  bool second = (G::MAKES & MAKES_DV) != 0;
+#pragma unroll 1
+  do {
+    sums<G> sum;
+    clear_sums(sum);
+#pragma unroll 1
+    for (int n = 0; n < (G::OF_KEYS ? (int)a.shared : 1) * tiles; n++) {
+      tile x = first_tile<G>(a);
+      shares<G> p = {}, ds = {};
+      x.h += n / tiles;
+      (G::OF_KEYS ? x.i : x.j) = n % tiles * G::STEP;
+      const unsigned kind = kind_of<G>(a.mask, x);
+      if (kind == TILE_NONE) continue;
+      __syncthreads();                         /* nobody reads the columns before any more */
+      copy_columns<S, G>(memory, 0, a, x);
+      ptx_commit();
+      wait_for_copies();
+      weigh_columns<S>(p, ds, a, x, kind, numbers_of_rows<G>(a, x), memory, 0, true);
+      if (second) ds = p;
+      add_any<S, G>(sum.first, ds, memory + columns_at<G>(0) + second * side_bytes<G>(G::STEP),
+                    second ? a.Dv : a.D, a.mask.n == 0);
+    }
+    store_sum<S, G>(second ? a.dv : G::OF_KEYS ? a.dk : a.dq, a, first_tile<G>(a), sum.first[0],
+                    second ? a.Dv : a.D, second ? 1 : (float)a.scale);
+    second = !second;
+  } while (!second && (G::MAKES & MAKES_DV) != 0);
 }
 
 
@@ -106,11 +147,11 @@ KERNEL __launch_bounds__(G::THREADS, 1) back_with_groups (__grid_constant__ cons
   sums<G> sum;
   copy_side<S, G, G::OF_KEYS, G::ROWS>(ptx_shared(memory), a, first_tile<G>(a));
   ptx_commit();
-  add_with_groups<S, G, false>(sum, a, first_tile<G>(a), memory);
+  add_finite<S>(sum, a, first_tile<G>(a), memory);
   if (__syncthreads_or(not_all_finite<G>(sum.first) ||
                        ((G::MAKES & MAKES_DV) && not_all_finite<G>(sum.second))))
-    add_with_groups<S, G, true>(sum, a, first_tile<G>(a), memory);
-  store_sums<S>(a, first_tile<G>(a), sum);
+    make_any<S, G>(a, memory);
+  else store_sums<S>(a, first_tile<G>(a), sum);
 #endif
 }
 

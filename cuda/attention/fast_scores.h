@@ -32,7 +32,7 @@ template <class G> INLINE void load_distances (float *to, const attend &a, const
   for (int e = (int)threadIdx.x; e < G::ROWS + G::STEP - 1; e += G::THREADS) {
     const int64_t at = from + e;
     to[e] = at < 0 || at >= a.T + a.S - 1 ? 0.0f
-          : fetch<float>(a.relative.data, a.relative.type, start + at * a.relative.stride[1])
+          : fetch_float<float>(a.relative.data, a.relative.type, start + at * a.relative.stride[1])
             * (float)LOG2E;
   }
 }

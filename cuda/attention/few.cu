@@ -109,36 +109,36 @@ template <int ROWS, class T> INLINE void fade_sums (few_progress<T, ROWS> &p, T 
 
 /*
 ** A tile: batches of keys, then as many of values. 'ring' has two places; the tile's first batch
-** is on its way to the first of them when this begins, and that of 'next' when it ends.
+** is on its way to the first of them when this begins, and that of 'next' when it ends. If no tile
+** is there yet, only that begins.
 */
 template <class Shape, class S, int ROWS, int G, class T>
-INLINE void attend_tile (few_progress<T, ROWS> &p, const few_queries &f, const tile &x, bool all,
-                         few_source<S> &coming, const tile &next, bool more, int first_row,
-                         uint4 *ring, T *scores) {
+INLINE void attend_tile (few_progress<T, ROWS> &p, const few_queries &f, const tile &x, bool there,
+                         bool all, few_source<S> &coming, const tile &next, bool more,
+                         int first_row, uint4 *ring, T *scores) {
   const attend &a = f.a;
   constexpr int BATCHES = Shape::KEYS / Shape::AHEAD, PLACE = BATCH * 32;
+  const T nothing = a.mask.n > 0 ? (T)0 : (T)NAN;
   T *line = scores + group_line<Shape, G>();
 #pragma unroll 1
-  for (int n = 0; n < BATCHES; n++) {
+  for (int n = there ? 0 : 2 * BATCHES - 1; n < 2 * BATCHES; n++) {
+    const uint4 *batch = ring + n % 2 * PLACE;
     if (n == BATCHES - 1) coming = source_of<Shape, S, G>(a, a.v, x, a.Dv, f.values_fit);
-    fetch_batch<Shape, S, G>(coming, ring + (n + 1) % 2 * PLACE);
-    ptx_wait<1>();
-    score_batch<Shape, S, ROWS, G>(p.q, ring + n % 2 * PLACE, line + n * Shape::AHEAD);
-  }
-  __syncwarp();                                /* all scores are there */
-  const T fade = weigh_tile<Shape, ROWS>(f, x, all, first_row, p.state, scores);
-  __syncwarp();                                /* all weights are there */
-  if (__any_sync(FULL, fade != 1)) fade_sums(p, fade);
-  const T nothing = a.mask.n > 0 ? (T)0 : (T)NAN;
-#pragma unroll 1
-  for (int n = 0; n < BATCHES; n++) {
-    if (n == BATCHES - 1) {
+    if (n == 2 * BATCHES - 1) {
       coming = source_of<Shape, S, G>(a, a.k, next, a.D, f.keys_fit);
       if (!more) coming.left = 0;
     }
-    fetch_batch<Shape, S, G>(coming, ring + (BATCHES + n + 1) % 2 * PLACE);
+    fetch_batch<Shape, S, G>(coming, ring + (n + 1) % 2 * PLACE);
+    if (!there) break;
     ptx_wait<1>();
-    add_batch<Shape, S>(p.y, ring + (BATCHES + n) % 2 * PLACE, line + n * Shape::AHEAD, nothing);
+    if (n < BATCHES) score_batch<Shape, S, ROWS, G>(p.q, batch, line + n * Shape::AHEAD);
+    else add_batch<Shape, S>(p.y, batch, line + (n - BATCHES) * Shape::AHEAD, nothing);
+    if (n == BATCHES - 1) {
+      __syncwarp();                            /* all scores are there */
+      const T fade = weigh_tile<Shape, ROWS>(f, x, all, first_row, p.state, scores);
+      __syncwarp();                            /* all weights are there */
+      if (__any_sync(FULL, fade != 1)) fade_sums(p, fade);
+    }
   }
   __syncwarp();                                /* nobody reads weights any more */
 }
@@ -237,18 +237,14 @@ attend_part (__grid_constant__ const few_queries f) {
   few_tiles tiles = {part * f.part_keys + warp_of() / f.groups * SIDE(T),
                      min((part + 1) * f.part_keys, f.a.S), WARPS / f.groups * SIDE(T), 0, 0};
   few_progress<T, ROWS> p;
-  few_source<S> coming;
+  few_source<S> coming = {};
   bool all = false, there = false, more = first_row < f.rows;
   begin_rows<shape, S, ROWS, G>(p, f, x, first_row);
   while (more) {
     bool all_after = false;
     more = next_tile<T>(tiles, f.a.mask, after, all_after);
-    if (there) attend_tile<shape, S, ROWS, G>(p, f, x, all, coming, after, more, first_row, ring,
-                                              scores);
-    else if (more) {
-      coming = source_of<shape, S, G>(f.a, f.a.k, after, f.a.D, f.keys_fit);
-      fetch_batch<shape, S, G>(coming, ring);
-    }
+    attend_tile<shape, S, ROWS, G>(p, f, x, there, all, coming, after, more, first_row, ring,
+                                   scores);
     x.j = after.j;
     all = all_after;
     there = more;

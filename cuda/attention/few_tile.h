@@ -210,7 +210,7 @@ INLINE unsigned keys_that_may (const attend_mask &m, const tile &x, bool all, in
 
 /* The bias by distance of a pair, as an exponent of 2. */
 template <class T> INLINE T relative_at (const attend &a, int h, int i, int j) {
-  return fetch<T>(a.relative.data, a.relative.type, h * a.relative.stride[0]
+  return fetch_float<T>(a.relative.data, a.relative.type, h * a.relative.stride[0]
                   + ((int64_t)i - j + a.S - 1) * a.relative.stride[1]) * (T)LOG2E;
 }
 

@@ -11,6 +11,13 @@
 
 #include "cuda/attention/attention.h"
 
+/* Is code for GPUs of 9.0 alone, on which no other way does what warpgroups can? */
+#ifdef HEED_WARPGROUPS_ALONE
+#define WARPGROUPS_ALONE true
+#else
+#define WARPGROUPS_ALONE false
+#endif
+
 #pragma GCC visibility push(hidden)
 
 typedef struct attention_way {
