@@ -165,6 +165,10 @@ return {
     {"reduce_rows", "double", registers = 72, width = 16},
     {"reduce_rows", registers = 72, width = 16},
   },
+  ["rows/rotate"] = {
+    {"rotate_rows", "double", registers = 96, steps = 10, width = 16},
+    {"rotate_rows", registers = 80, steps = 30, width = 16},
+  },
   ["rows/scan"] = {
     {"reduce_parts", "mixed", registers = 56},
     {"reduce_parts", "double", registers = 48, steps = 15, width = 16},

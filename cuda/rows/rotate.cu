@@ -24,7 +24,7 @@ template <class S> INLINE line<S> columns_of (const rotate_work &w, line<S> row,
 
 
 template <class S>
-KERNEL __launch_bounds__(BLOCK_THREADS, 2) rotate_rows (const __grid_constant__ rotate_work w) {
+KERNEL __launch_bounds__(BLOCK_THREADS, 1) rotate_rows (const __grid_constant__ rotate_work w) {
   typedef COMPUTED(S) T;
   const thread_group t = thread_group_of(w.all);
   const line<S> x = line_of<S>(w.x, t), y = line_of<S>(w.y, t);
