@@ -9,10 +9,6 @@
 -- a loop over memory ('double'). 'steps' are instructions for each 16 bytes of the loop with the
 -- widest accesses, 'width' is their bytes.
 
--- Heads of up to 256 numbers with options have more to keep than 255 registers: two words, read
--- once a turn.
-local OPTIONS_OF_256 <const> = {"attend_tiles", registers = 255, spill = 16}
-
 -- Loads ahead of the sums, more than for others.
 local PREPARED <const> = {["100"] = {registers = 136}, ["120"] = {registers = 128}}
 
@@ -36,25 +32,28 @@ return {
     {"prepare_rows", "double", registers = 80, on = PREPARED},
     {"prepare_rows", registers = 80, on = PREPARED},
   },
-  ["attention/fast_bfloat16"] = {
-    OPTIONS_OF_256,
-  },
-  ["attention/fast_float16"] = {
-    OPTIONS_OF_256,
-  },
   ["attention/fast_back_bfloat16"] = {
     {"add_bands", registers = 40},
-    {"back_tiles", registers = 255, on = {["120"] = {spill = 12}}},    -- of 128 and 256, rich
+    {"back_tiles", registers = 255, on = {["120"] = {spill = 4}}},     -- of 64, rich
     {"sum_diagonals", registers = 232},
   },
   ["attention/fast_back_float16"] = {
     {"add_bands", registers = 40},
-    {"back_tiles", registers = 255, spill = 16},         -- of 256 numbers, rich
+    {"back_tiles", registers = 255,                      -- of 128 and 64, rich
+     on = {["100"] = {spill = 4}, ["120"] = {spill = 4}}},
     {"sum_diagonals", registers = 232},
   },
+  ["attention/fast_bfloat16"] = {
+    {"attend_tiles", registers = 255, on = {["80"] = {spill = 4}}},    -- of 128
+  },
+  ["attention/fast_float16"] = {
+    {"attend_tiles", registers = 255, on = {["80"] = {spill = 4}}},    -- of 128
+  },
   ["attention/few"] = {
-    {"attend_part", "double", registers = 255},
-    {"attend_part", registers = 248},
+    {"attend_part", "double", registers = 255,           -- spills of one row in four blocks
+     on = {["100"] = {spill = 48}, ["120"] = {spill = 32}}},
+    {"attend_part", registers = 248,
+     on = {["100"] = {registers = 250}, ["120"] = {registers = 252}}},
     {"join_parts", "double", registers = 48},
     {"join_parts", registers = 48},
   },
