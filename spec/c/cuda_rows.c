@@ -228,8 +228,7 @@ static void loss (both *b) {
 
 
 static void random_cases (both *b) {
-  void (*const kinds[]) (both *) = {reduction, scan, softmax, norm, norm_back, rotation,
-                                           loss};
+  void (*const kinds[]) (both *) = {reduction, scan, softmax, norm, norm_back, rotation, loss};
   for (int i = 0; i < 7 * times; i++) {
     spoiled = chance(0.25), coarse = chance(0.3);
     kinds[i % 7](b);
