@@ -364,7 +364,7 @@ end
 function whole.rotate_pairs(c)
   local o = options(c)
   local angles = table.move(c.shape, 1, #c.shape, 1, {})
-  angles[#angles] = c.r:integer(0, angles[#angles] // 2 + 1)
+  if #angles > 0 then angles[#angles] = c.r:integer(0, angles[#angles] // 2 + 1) end
   angles = values.broadcast(c.r, angles)
   return {tensor(c.r, c.shape, float(c), o), tensor(c.r, angles, float(c), o),
           tensor(c.r, angles, float(c), o), c.r:chance(0.5) and "true" or nil}
