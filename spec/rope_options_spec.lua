@@ -209,3 +209,31 @@ describe("rope", function()
     assert.is_true(heed.position.rope(heed.ones(3, 4), {scaling = scaling}):isfinite():all())
   end)
 end)
+
+
+describe("rotate_pairs", function()
+  local X <const> = heed.tensor({{1, 2, 3, 4}, {5, 6, 7, 8}}, {dtype = "float64"})
+  local ANGLES <const> = heed.tensor({{0.1, 0.7}, {2, -1}}, {dtype = "float64"})
+
+  it("has the gradient of each input, also where no other has one", function()
+    for k = 1, 3 do
+      local inputs = {X:clone(), ANGLES:cos(), ANGLES:sin()}
+      local f = function(x)
+        inputs[k] = x
+        return heed.rotate_pairs(table.unpack(inputs))
+      end
+      assert.is_true(heed.gradcheck(f, {inputs[k]}))
+    end
+  end)
+
+  it("takes angles of any float type, and gives the type of what is rotated", function()
+    local exact = X:rotate_pairs(ANGLES:cos(), ANGLES:sin())
+    for _, case in ipairs{{"float32", "float64", 1e-6}, {"float64", "float32", 1e-6},
+                          {"bfloat16", "float32", 2e-2}, {"float32", "bfloat16", 4e-2},
+                          {"float16", "float64", 2e-3}} do
+      local y = X:to(case[1]):rotate_pairs(ANGLES:cos():to(case[2]), ANGLES:sin():to(case[2]))
+      assert.equal(case[1], y.dtype)
+      assert.is_true(y:to("float64"):allclose(exact, case[3], case[3]), case[1])
+    end
+  end)
+end)
