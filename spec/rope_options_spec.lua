@@ -1,4 +1,4 @@
--- Options of rope: angles and turns that are kept are those of the options as they are at a call.
+-- Options of rope: angles and rules that are kept are those of the options as they are at a call.
 
 local core = require "heed.core"
 local heed = require "heed"

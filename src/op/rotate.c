@@ -20,13 +20,10 @@ typedef struct rotation {
 ** ===================================================================
 */
 
-/* x's shape, with one column for each pair. */
+/* x's shape, with one column for each pair: as sizes alone. */
 static layout shape_of_pairs (const rotation *o) {
-  layout shape;
-  int64_t size[HEED_RANK];
-  for (int i = 0; i < o->x->at.rank; i++) size[i] = o->x->at.size[i];
-  size[o->x->at.rank - 1] = o->pairs;
-  layout_dense(&shape, o->x->at.rank, size);
+  layout shape = o->x->at;
+  shape.size[shape.rank - 1] = o->pairs;
   return shape;
 }
 
@@ -71,13 +68,13 @@ static bool view_angles (const rotation *o, view *v, heed_tensor *t) {
 }
 
 
-static heed_tensor *fused (call *c, const rotation *o) {
+static heed_tensor *fused (const rotation *o) {
   work w;
   heed_tensor *y = op_new(o->cx, o->x->type, &o->x->at);
   if (y == NULL) return NULL;
   work_rotate(&w, o->interleaved, view_of(y), view_of(o->x));
   return view_angles(o, &w.in[ROTATE_COS], o->cos) && view_angles(o, &w.in[ROTATE_SIN], o->sin) &&
-         op_run(c, &w) ? y : NULL;
+         op_run_for(o->cx, HEED_rotate_pairs, &w) ? y : NULL;
 }
 
 
@@ -128,8 +125,7 @@ static heed_tensor *joined (const rotation *o, heed_tensor *a, heed_tensor *b) {
 
 
 /* (a cos - b sin, b cos + a sin) */
-static heed_tensor *composed (call *c, const rotation *o) {
-  (void)c;
+static heed_tensor *composed (const rotation *o) {
   heed_tensor *a = of_pairs(o, o->x, 0), *b = of_pairs(o, o->x, 1);
   return joined(o, difference_of_products(a, o->cos, b, o->sin),
                 sum_of_products(b, o->cos, a, o->sin));
@@ -141,7 +137,7 @@ bool do_rotate_pairs (call *c) {
   if (!read_rotation(c, &o)) return false;
   const scope before = scope_unrecorded(c->cx);
   bool whole = op_fuses(c->cx, WORK_ROTATE, 0, o.x->at.size[o.x->at.rank - 1]);
-  heed_tensor *y = (whole ? fused : composed)(c, &o);
+  heed_tensor *y = (whole ? fused : composed)(&o);
   scope_end(c->cx, &before);
   return give_out(c, y);
 }
