@@ -10,7 +10,7 @@
 
 #include "cpu/blocks/decode.h"
 #include "cpu/blocks/round.h"
-#include "cpu/blocks/vnni.h"
+#include "cpu/blocks/vnni_many.h"
 
 
 /*
@@ -277,15 +277,17 @@ typedef struct vnni_product {
   block_product *p;
   const vnni_type *type;
   vnni_span *x;
-  int64_t spans;                   /* of a row */
 } vnni_product;
 
 
+/* The last row fills the last tile. */
 static void vnni_round_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
-  for (int64_t m = first; m < end; m++)
-    vnni_round(v->x + m * v->spans, v->p->x + m * v->p->x_row, v->p->k, v->type->zero,
-               v->type->group, v->type->across && v->p->m < VNNI_MANY);
+  const block_product *p = v->p;
+  for (int64_t r = first; r < end; r++)
+    vnni_round(v->x + vnni_place(r, p->k), vnni_tile_rows(p->m, r),
+               p->x + smaller(r, p->m - 1) * p->x_row, p->k, v->type->zero, v->type->group,
+               v->type->across && p->m < VNNI_MANY);
 }
 
 
@@ -305,30 +307,28 @@ static void vnni_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   block_product *p = v->p;
   void *scratch;
-  vnni_panel *w = aligned_scratch(p, (size_t)v->spans * sizeof *w, &scratch);
+  vnni_panel *w = aligned_scratch(p, (size_t)vnni_spans(p->k) * sizeof *w, &scratch);
   for (int64_t n = first; w != NULL && n < end && !cpu_stopped(p->self); n += VNNI_COLUMNS) {
-    const int64_t columns = smaller(end - n, VNNI_COLUMNS);
     const uint8_t *from = (const uint8_t *)p->w + n * p->w_row;
-    vnni_pack(w, v->type, from, p->w_row, p->w_span, p->k, columns);
-    int64_t now;                                   /* rows; fewer than VNNI_ROWS are never left */
-    for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += now) {
-      now = p->m - m < 2 * SUM_STOPS ? p->m - m : SUM_STOPS;
-      vnni_columns(v->type, w, v->x + m * v->spans, p->k, now, p->y + m * p->y_row + n, p->y_row,
-                   p->bias != NULL ? p->bias + n : NULL, columns);
-    }
+    vnni_columns c = {.w = w, .k = p->k, .n = smaller(end - n, VNNI_COLUMNS), .y_row = p->y_row,
+                      .y = p->y + n, .bias = p->bias != NULL ? p->bias + n : NULL};
+    vnni_pack(w, v->type, from, p->w_row, p->w_span, p->k, c.n);
+    vnni_look_ahead(&c, v->type, from, p->w_row, p->m);
+    for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += SUM_STOPS)
+      vnni_multiply(v->type, &c, v->x, m, smaller(m + SUM_STOPS, p->m));
   }
   cpu_scratch_free(scratch);
 }
 
 
 static const char *vnni_run (block_product *p) {
-  const int64_t spans = vnni_spans(p->k), n = p->m * spans;
+  const int64_t rows = vnni_padded(p->m), n = rows * vnni_spans(p->k);
   _Alignas(VECTOR_BYTES) vnni_span few[8];         /* one row, most often: memory takes its time */
   void *scratch = NULL;
   vnni_span *x = n <= 8 ? few : aligned_scratch(p, (size_t)n * sizeof *x, &scratch);
   if (x == NULL) return cpu_no_memory;
-  vnni_product v = {p, &vnni_types[p->type], x, spans};
-  pool_run(p->self->pool, p->m, 16384 / p->k + 1, vnni_round_piece, &v);
+  vnni_product v = {p, &vnni_types[p->type], x};
+  pool_run(p->self->pool, rows, 16384 / p->k + 1, vnni_round_piece, &v);
   if (p->m < VNNI_MANY)
     pool_run(p->self->pool, p->n, 65536 / (p->k * p->m) + 1, vnni_row_piece, &v);
   else pool_run(p->self->pool, p->n, 2 * VNNI_COLUMNS, vnni_piece, &v);

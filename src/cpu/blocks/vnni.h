@@ -1,7 +1,7 @@
 /*
 ** vnni.h - products of rows that were rounded to 8 bits with blocks, by AVX-512's instruction for
-** dot products of four bytes (VNNI). One row of x goes along k; of several rows each lane is a row
-** of w, thirty-two of which lie interleaved.
+** dot products of four bytes (VNNI). A few rows of x go along k; of more rows each lane is a row
+** of w, thirty-two of which lie interleaved: see vnni_many.h.
 **
 ** Either way an element of y is added up in one order. Elements of w that share a scale are a
 ** group; each group of a span has a sum of its own, which goes on from span to span. Sums of the
@@ -20,10 +20,7 @@
 
 #define HAS_VNNI 1
 #define VNNI __attribute__((target("avx512vnni")))
-#define VNNI_ROWS 4                /* of x, whose sums stay in registers */
-#define VNNI_MANY VNNI_ROWS        /* rows of x for which w is interleaved */
-#define VNNI_VECTORS 2             /* of columns of y */
-#define VNNI_COLUMNS (16 * VNNI_VECTORS)   /* rows of w that are interleaved */
+#define VNNI_MANY 4                /* rows of x for which w is interleaved */
 #define VNNI_LANES SPAN_VECTORS
 #define LANE (SPAN / VNNI_LANES)   /* elements of a span in a lane */
 
@@ -38,12 +35,6 @@ typedef struct vnni_span {
   float scale[SPAN_GROUPS], sum[SPAN_GROUPS];      /* sum: of its elements' values */
   int32_t offset[SPAN_GROUPS];     /* what the sum of products is less than with quants as loaded */
 } vnni_span;
-
-/* SPAN elements of these rows of w, as loaded: of each four elements of each row together. */
-typedef struct vnni_panel {
-  uint8_t q[VNNI_LANES][LANE / 4][VNNI_COLUMNS][4];
-  float scale[SPAN_GROUPS][VNNI_COLUMNS], least[SPAN_GROUPS][VNNI_COLUMNS];
-} vnni_panel;
 
 
 static inline bool has_vnni (void) { return __builtin_cpu_supports("avx512vnni"); }
@@ -127,14 +118,15 @@ INLINED void turn_across (__m512i v[4]) {
 
 /*
 ** A row of k elements, rounded as round_row rounds them, to be multiplied by rows of w whose quants
-** and groups are these, and whose quants are loaded across, or not.
+** and groups are these, and whose quants are loaded across, or not. Its spans are at intervals of
+** 'rows' of them: those of some rows lie together.
 */
-VNNI static void vnni_round (vnni_span *to, const float *x, int64_t k, int zero, int group,
-                             bool across) {
+VNNI static void vnni_round (vnni_span *to, int64_t rows, const float *x, int64_t k, int zero,
+                             int group, bool across) {
   const __m512i lanes = _mm512_setr_epi32(0, 2, 8, 10, 0, 2, 8, 10, 1, 3, 9, 11, 1, 3, 9, 11);
   const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 8, 8, 9, 9, 10, 10, 11, 11);
   const __m512i turned = _mm512_setr_epi32(0, 0, 8, 8, 1, 1, 9, 9, 2, 2, 10, 10, 3, 3, 11, 11);
-  for (; k > 0; k -= SPAN, x += SPAN, to++) {
+  for (; k > 0; k -= SPAN, x += SPAN, to += rows) {
     __m512 v[16];
     UNROLL for (int i = 0; i < 16; i++)
       v[i] = 16 * i < k ? _mm512_loadu_ps(x + 16 * i) : _mm512_setzero_ps();
@@ -197,19 +189,18 @@ VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x, bool
 
 
 /*
-** Adds to the sums of 'rows' rows of x, at intervals of x_row, the first n blocks of a span of w.
-** Sums of groups stand as numbers do in 'loaded'. Blocks across may be pairs of four rows: see
-** load.h.
+** Adds to the sums of 'rows' rows of x the first n blocks of a span of w. Sums of groups stand as
+** numbers do in 'loaded'. Blocks across may be pairs of four rows: see load.h.
 */
 VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int group,
                              const uint8_t *w, int64_t pair, int n, const vnni_span *x,
-                             int64_t x_row, const int rows, __m512 *sum) {
+                             const int rows, __m512 *sum) {
   const bool across = has_nibbles(type);
   loaded s;
   if (across) load_span_across(type, w, pair, n, &s);
   else load_span(type, w, n, &s);
   UNROLL for (int r = 0; r < rows; r++) {
-    const vnni_span *each = x + r * x_row;
+    const vnni_span *each = x + r;
     const bool has_offset = loaded_zero(type) > 0;
     __m512i all = across ? vnni_sums_across(&s, each, has_offset)
                          : vnni_sums_of_groups(&s, each, group);
@@ -226,11 +217,10 @@ VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int gro
 VNNI INLINED void vnni_whole (const heed_type type, const int elements, const int bytes,
                               bool has_least, const int group, const uint8_t *w,
                               const vnni_span *x, int64_t k, const int rows, __m512 *sum) {
-  const int64_t spans = vnni_spans(k);
   UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm512_setzero_ps();
-  for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x++) {
+  for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x += rows) {
     fetch_line(w, SPAN / elements * bytes);
-    vnni_step(type, has_least, group, w, 2 * bytes, SPAN / elements, x, spans, rows, sum);
+    vnni_step(type, has_least, group, w, 2 * bytes, SPAN / elements, x, rows, sum);
   }
   fetch_line(w, k / elements * bytes);
 }
@@ -250,13 +240,12 @@ INLINED float vnni_sum (__m512 sum, const int group, bool across) {
 VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int bytes,
                              bool has_least, const int group, const uint8_t *w, const vnni_span *x,
                              int64_t k, const int rows, float *y, int64_t y_row, float bias) {
-  const int64_t spans = vnni_spans(k);
   const int n = (int)(k % SPAN) / elements;
   __m512 sum[VNNI_MANY - 1];
   vnni_whole(type, elements, bytes, has_least, group, w, x, k, rows, sum);
   if (n > 0)
     vnni_step(type, has_least, group, w + k / SPAN * (SPAN / elements * bytes), 2 * bytes, n,
-              x + k / SPAN, spans, rows, sum);
+              x + k / SPAN * rows, rows, sum);
   UNROLL for (int r = 0; r < rows; r++)
     y[r * y_row] = vnni_sum(sum[r], group, has_nibbles(type)) + bias;
 }
@@ -306,8 +295,8 @@ VNNI INLINED void vnni_four (const heed_type type, const int elements, const int
   w += k / SPAN * (SPAN / elements * bytes);
   UNROLL for (int p = 0; p < TAIL_PAIRS; p++)
     if (p < k % SPAN / (2 * elements))
-      vnni_step(type, has_least, group, w + 2 * p * bytes, at->w_row, SPAN / elements, tails + p,
-                TAIL_PAIRS, rows, sum[p]);
+      vnni_step(type, has_least, group, w + 2 * p * bytes, at->w_row, SPAN / elements,
+                tails + p * rows, rows, sum[p]);
   const __m128 bias = at->bias != NULL ? _mm_loadu_ps(at->bias + i) : _mm_setzero_ps();
   UNROLL for (int r = 0; r < rows; r++) {                            /* as vnni_sum */
     __m512 lane[4];
@@ -327,7 +316,7 @@ VNNI INLINED void vnni_columns_of (const heed_type type, const int elements, con
   if (has_nibbles(type) && k % (2 * elements) == 0) {
     for (int p = 0; p < k % SPAN / (2 * elements); p++)
       for (int r = 0; r < rows; r++)
-        vnni_repeat(&tails[r * TAIL_PAIRS + p], x + r * vnni_spans(k) + k / SPAN, p);
+        vnni_repeat(&tails[p * rows + r], x + k / SPAN * rows + r, p);
     for (; i + 4 <= at.n; i += 4)
       vnni_four(type, elements, bytes, has_least, group, &at, i, x, k, rows, tails, y_row);
   }
@@ -346,181 +335,6 @@ VNNI INLINED void vnni_products (const heed_type type, const int elements, const
   else if (m == 2)
     vnni_columns_of(type, elements, bytes, has_least, group, *at, x, k, 2, y_row);
   else vnni_columns_of(type, elements, bytes, has_least, group, *at, x, k, 3, y_row);
-}
-
-
-/* A span of sixteen rows of w, which is in registers row by row and now lies there by its lanes. */
-typedef struct vnni_rows_of_span {
-  __m512i q[VNNI_LANES][16];
-  __m512i scale[16], least[16];
-} vnni_rows_of_span;
-
-/* So many of the rows, the others zeros; those of the next panel are fetched meanwhile. */
-INLINED void vnni_load_rows (const heed_type type, const int elements, const int bytes,
-                             bool has_least, const uint8_t *w, int64_t w_row, int n, int64_t rows,
-                             vnni_rows_of_span *to) {
-  for (int r = 0; r < 16; r++, w += w_row) {
-    loaded s = {.scale = _mm512_setzero_ps(), .least = _mm512_setzero_ps()};
-    UNROLL for (int i = 0; i < SPAN_VECTORS; i++) s.q[i] = _mm512_setzero_si512();
-    fetch_far(w + VNNI_COLUMNS * w_row, SPAN / elements * bytes);
-    if (r < rows && n == SPAN / elements) load_span(type, w, SPAN / elements, &s);
-    else if (r < rows) load_span(type, w, n, &s);
-    UNROLL for (int i = 0; i < VNNI_LANES; i++) to->q[i][r] = s.q[i];
-    to->scale[r] = _mm512_castps_si512(s.scale);
-    if (has_least) to->least[r] = _mm512_castps_si512(s.least);
-  }
-}
-
-
-/* What depends on the type, of which compilers make code for each. */
-typedef struct vnni_type {
-  void (*products) (const vnni_rows *at, const vnni_span *x, int64_t k, int64_t m, int64_t y_row);
-  void (*load_rows) (const uint8_t *w, int64_t w_row, int n, int64_t rows, vnni_rows_of_span *to);
-  int elements, zero, group;
-  bool least, across;
-} vnni_type;
-
-#define BLOCK(NAME, name, elements, bytes, least, group, ...) \
-  VNNI static void vnni_products_##name (const vnni_rows *at, const vnni_span *x, int64_t k, \
-                                         int64_t m, int64_t y_row) { \
-    vnni_products(HEED_##NAME, elements, bytes, least, group, at, x, k, m, y_row); \
-  } \
-  static void vnni_load_rows_##name (const uint8_t *w, int64_t w_row, int n, int64_t rows, \
-                                     vnni_rows_of_span *to) { \
-    vnni_load_rows(HEED_##NAME, elements, bytes, least, w, w_row, n, rows, to); \
-  }
-#include "base/blocks.def"
-
-static const vnni_type vnni_types[HEED_ALL_TYPES] = {
-#define BLOCK(NAME, name, elements, bytes, least, group, ...) \
-  [HEED_##NAME] = {vnni_products_##name, vnni_load_rows_##name, elements, ZERO_##name, group, \
-                   least, LOW_##name > 0},
-#include "base/blocks.def"
-};
-
-
-/* Numbers of sixteen rows, to lines of lanes. */
-INLINED void vnni_pack_numbers (float (*to)[VNNI_COLUMNS], __m512i v[16]) {
-  transpose_sixteen(v);
-  UNROLL for (int lane = 0; lane < SPAN_GROUPS; lane++) _mm512_store_si512(to[lane], v[lane]);
-}
-
-
-/* Interleaves rows of w, of k elements each; those beyond 'rows' are zeros. */
-static void vnni_pack (vnni_panel *to, const vnni_type *t, const uint8_t *w, int64_t w_row,
-                       int64_t bytes, int64_t k, int64_t rows) {
-  vnni_rows_of_span s;
-  for (; k > 0; k -= SPAN, w += bytes, to++)
-    for (int c = 0; c < VNNI_COLUMNS; c += 16) {
-      t->load_rows(w + c * w_row, w_row, (int)smaller(k, SPAN) / t->elements, rows - c, &s);
-      for (int i = 0; i < VNNI_LANES; i++) {
-        transpose_sixteen(s.q[i]);
-        UNROLL for (int j = 0; j < 16; j++) _mm512_store_si512(to->q[i][j][c], s.q[i][j]);
-      }
-      vnni_pack_numbers((float (*)[VNNI_COLUMNS])&to->scale[0][c], s.scale);
-      if (t->least) vnni_pack_numbers((float (*)[VNNI_COLUMNS])&to->least[0][c], s.least);
-    }
-}
-
-
-/* Sums of pairs of groups of a span, as many as there are at most. */
-typedef __m512 vnni_sums[SPAN / (2 * DECODE_GROUP)][VNNI_VECTORS];
-
-/* A group, from element e of a span on, of VNNI_ROWS rows of x and all columns of a panel. */
-VNNI INLINED void vnni_group (const vnni_panel *w, const vnni_span *x, int64_t x_row, int e,
-                              bool has_least, const int group,
-                              __m512 sum[VNNI_ROWS][VNNI_VECTORS]) {
-  const int lane = e / LANE, number = 4 * (e % LANE / DECODE_GROUP) + lane;
-  __m512i all[VNNI_ROWS][VNNI_VECTORS];
-  UNROLL for (int r = 0; r < VNNI_ROWS; r++)
-    UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
-      all[r][v] = _mm512_set1_epi32(x[r * x_row].offset[number]);
-  UNROLL for (int j = 0; j < group; j += 4)
-    UNROLL for (int r = 0; r < VNNI_ROWS; r++) {
-      const uint8_t (*q)[4] = w->q[lane][(e % LANE + j) / 4];
-      int32_t four;
-      memcpy(&four, x[r * x_row].q + e + j, sizeof four);
-      UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
-        all[r][v] = _mm512_dpbusd_epi32(all[r][v], _mm512_load_si512(q[16 * v]),
-                                        _mm512_set1_epi32(four));
-    }
-  UNROLL for (int v = 0; v < VNNI_VECTORS; v++) {
-    const __m512 scale = _mm512_load_ps(w->scale[number] + 16 * v);
-    UNROLL for (int r = 0; r < VNNI_ROWS; r++) {
-      const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x[r * x_row].scale[number]));
-      sum[r][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(all[r][v]), both, sum[r][v]);
-    }
-    if (!has_least) continue;
-    const __m512 least = _mm512_load_ps(w->least[number] + 16 * v);
-    UNROLL for (int r = 0; r < VNNI_ROWS; r++)
-      sum[r][v] = _mm512_fmadd_ps(least, _mm512_set1_ps(x[r * x_row].sum[number]), sum[r][v]);
-  }
-}
-
-
-/* Two groups of each span, from element e on, of rows of k elements, and the sum of both. */
-VNNI INLINED void vnni_pair (const vnni_panel *w, const vnni_span *x, int64_t k, int e,
-                             bool has_least, const int group, vnni_sums to[VNNI_ROWS]) {
-  const int64_t spans = vnni_spans(k);
-  __m512 sum[2][VNNI_ROWS][VNNI_VECTORS];
-  UNROLL for (int i = 0; i < 2; i++)
-    UNROLL for (int r = 0; r < VNNI_ROWS; r++)
-      UNROLL for (int v = 0; v < VNNI_VECTORS; v++) sum[i][r][v] = _mm512_setzero_ps();
-  for (k -= e; k > 0; k -= SPAN, w++, x++) {
-    vnni_group(w, x, spans, e, has_least, group, sum[0]);
-    if (k > group) vnni_group(w, x, spans, e + group, has_least, group, sum[1]);
-  }
-  UNROLL for (int r = 0; r < VNNI_ROWS; r++)
-    UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
-      to[r][e / (2 * group)][v] = _mm512_add_ps(sum[0][r][v], sum[1][r][v]);
-}
-
-
-/* VNNI_ROWS rows of y, which are fetched before, and those columns of the panel that there are. */
-VNNI INLINED void vnni_tile (const vnni_panel *w, const vnni_span *x, int64_t k, bool has_least,
-                             const int group, float *y, int64_t y_row, const float *bias,
-                             int64_t columns) {
-  vnni_sums sum[VNNI_ROWS];
-  for (int r = 0; r < VNNI_ROWS; r++)
-    for (int v = 0; v < VNNI_VECTORS; v++) __builtin_prefetch(y + r * y_row + 16 * v, 1);
-  for (int e = 0; e < SPAN; e += 2 * group) vnni_pair(w, x, k, e, has_least, group, sum);
-  for (int v = 0; v < VNNI_VECTORS && columns > 16 * v; v++) {
-    const int64_t n = smaller(columns - 16 * v, 16);
-    const __mmask16 some = (__mmask16)((1u << n) - 1);
-    const __m512 more = bias != NULL ? _mm512_maskz_loadu_ps(some, bias + 16 * v)
-                                     : _mm512_setzero_ps();
-    UNROLL for (int r = 0; r < VNNI_ROWS; r++) {                     /* as vnni_sum */
-      __m512 lane[VNNI_LANES];
-      UNROLL for (int i = 0; i < VNNI_LANES; i++)
-        lane[i] = group == ROUND_GROUP ? sum[r][i][v]
-                                       : _mm512_add_ps(sum[r][2 * i][v], sum[r][2 * i + 1][v]);
-      const __m512 even = _mm512_add_ps(lane[0], lane[2]), odd = _mm512_add_ps(lane[1], lane[3]);
-      _mm512_mask_storeu_ps(y + r * y_row + 16 * v, some,
-                            _mm512_add_ps(_mm512_add_ps(even, odd), more));
-    }
-  }
-}
-
-
-/* Columns of a panel, of m rows of y, VNNI_ROWS at least: the last begin among those before. */
-VNNI INLINED void vnni_tiles (const vnni_panel *w, const vnni_span *x, int64_t k, int64_t m,
-                              bool has_least, const int group, float *y, int64_t y_row,
-                              const float *bias, int64_t columns) {
-  for (int64_t i = 0; i < m; i += VNNI_ROWS) {
-    const int64_t r = smaller(i, m - VNNI_ROWS);
-    vnni_tile(w, x + r * vnni_spans(k), k, has_least, group, y + r * y_row, y_row, bias, columns);
-  }
-}
-
-VNNI static void vnni_columns (const vnni_type *t, const vnni_panel *w, const vnni_span *x,
-                               int64_t k, int64_t m, float *y, int64_t y_row, const float *bias,
-                               int64_t columns) {
-  if (t->group == DECODE_GROUP && t->least)
-    vnni_tiles(w, x, k, m, true, DECODE_GROUP, y, y_row, bias, columns);
-  else if (t->group == DECODE_GROUP)
-    vnni_tiles(w, x, k, m, false, DECODE_GROUP, y, y_row, bias, columns);
-  else if (t->least) vnni_tiles(w, x, k, m, true, ROUND_GROUP, y, y_row, bias, columns);
-  else vnni_tiles(w, x, k, m, false, ROUND_GROUP, y, y_row, bias, columns);
 }
 
 #endif

@@ -82,9 +82,12 @@ static bool pairs_pack (pairs_panel *to, const uint16_t *w, int64_t w_row, int64
         if (c + r < rows) fetch_far(from + PAIRS_COLUMNS * w_row, 64);
         subnormal |= has_subnormal(v[r]);
       }
-      transpose_sixteen(v);
-      for (int64_t j = 0; j < smaller(k - at + 1, 32) / 2; j++)
-        _mm512_store_si512(to[at / 2 + j][c], v[j]);
+      const int64_t n = smaller(k - at + 1, 32) / 2;
+      UNROLL for (int j = 0; j < 16; j += 4) {
+        __m512i four[4];
+        four_columns(v, j, four);
+        for (int i = 0; i < 4 && j + i < n; i++) _mm512_store_si512(to[at / 2 + j + i][c], four[i]);
+      }
     }
   return subnormal;
 }

@@ -9,27 +9,25 @@
 
 #if defined(HAS_AVX512)
 
-INLINED void transpose_sixteen (__m512i v[16]) {
-  __m512i four[4][4];              /* [k][m]: columns m, 4 + m, 8 + m, 12 + m of rows 4 k … */
-  UNROLL for (int k = 0; k < 4; k++) {
-    const __m512i *r = v + 4 * k;
-    const __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpackhi_epi32(r[0], r[1]);
-    const __m512i c = _mm512_unpacklo_epi32(r[2], r[3]), d = _mm512_unpackhi_epi32(r[2], r[3]);
-    four[k][0] = _mm512_unpacklo_epi64(a, c);
-    four[k][1] = _mm512_unpackhi_epi64(a, c);
-    four[k][2] = _mm512_unpacklo_epi64(b, d);
-    four[k][3] = _mm512_unpackhi_epi64(b, d);
+/*
+** Four columns, from 'column' on, of sixteen rows. The rows are read by lanes of 128 bits, which
+** leaves the unit that shuffles half the work that it has with rows in registers.
+*/
+INLINED void four_columns (const __m512i rows[16], int column, __m512i v[4]) {
+  __m512i r[4];                    /* lane l of r[i] is of row 4 l + i */
+  UNROLL for (int i = 0; i < 4; i++) {
+    const __m128i *at = (const __m128i *)(const void *)(rows + i) + column / 4;
+    r[i] = _mm512_castsi128_si512(_mm_load_si128(at));
+    r[i] = _mm512_inserti32x4(r[i], _mm_load_si128(at + 16), 1);
+    r[i] = _mm512_inserti32x4(r[i], _mm_load_si128(at + 32), 2);
+    r[i] = _mm512_inserti32x4(r[i], _mm_load_si128(at + 48), 3);
   }
-  UNROLL for (int m = 0; m < 4; m++) {
-    const __m512i a = _mm512_shuffle_i32x4(four[0][m], four[1][m], 0x44);
-    const __m512i b = _mm512_shuffle_i32x4(four[0][m], four[1][m], 0xee);
-    const __m512i c = _mm512_shuffle_i32x4(four[2][m], four[3][m], 0x44);
-    const __m512i d = _mm512_shuffle_i32x4(four[2][m], four[3][m], 0xee);
-    v[m] = _mm512_shuffle_i32x4(a, c, 0x88);
-    v[4 + m] = _mm512_shuffle_i32x4(a, c, 0xdd);
-    v[8 + m] = _mm512_shuffle_i32x4(b, d, 0x88);
-    v[12 + m] = _mm512_shuffle_i32x4(b, d, 0xdd);
-  }
+  const __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpackhi_epi32(r[0], r[1]);
+  const __m512i c = _mm512_unpacklo_epi32(r[2], r[3]), d = _mm512_unpackhi_epi32(r[2], r[3]);
+  v[0] = _mm512_unpacklo_epi64(a, c);
+  v[1] = _mm512_unpackhi_epi64(a, c);
+  v[2] = _mm512_unpacklo_epi64(b, d);
+  v[3] = _mm512_unpackhi_epi64(b, d);
 }
 
 #endif
