@@ -57,6 +57,63 @@ describe("an option of other libraries' generate", function()
                      message(call, {num_beams = 3}))
     end
   end)
+
+  it("is told as what each of the two takes", function()
+    local llama = assert(heed.models.load("spec/golden/gguf/llama.gguf"))
+    local function of_ids(o) return heed.generate(llama, {1}, o) end
+    local function of_texts(o) return llama:generate("a", o) end
+    for _, case in ipairs{
+      {of_texts, "eos_token_id", "ends = id, or a list of ids"},
+      {of_texts, "streamer", "on_text = f"}, {of_texts, "stop_strings", "stop = text, or a list"},
+      {of_ids, "eos_token_id", "stop = id, or a list of ids"}, {of_ids, "streamer", "on_token = f"},
+      {of_ids, "on_text", "on_token = f; or call model:generate, which takes texts"},
+      {of_ids, "stop_strings", "stop = f, of the new ids; or call model:generate, which takes"},
+    } do
+      assert.matches(("generate: unknown option '%s'; write %s"):format(case[2], case[3]),
+                     message(case[1], {[case[2]] = 1}))
+    end
+    assert.matches("as prompt, got the string 'a'; model:generate takes texts, of a model of heed",
+                   message(heed.generate, llama, "a"))
+  end)
+end)
+
+
+describe("a name of transformers and sentence-transformers", function()
+  local function refuses(hint, f, ...)
+    assert.matches("write " .. hint, message(f, ...))
+  end
+
+  it("is told as what to write, where models are made", function()
+    local load = "heed.models.load%(folder%)"
+    refuses(load, function() return heed.from_pretrained end)
+    refuses(load, function() return heed.models.from_pretrained end)
+    refuses("heed.position.rope%(x%)", function() return heed.rope end)
+    refuses("option rope = true of layers", function() return nn.RotaryEmbedding end)
+    refuses('dtype = "bfloat16"', heed.models.load, "a", {torch_dtype = "auto"})
+    refuses('quantize = "q8_0"', heed.models.load, "a", {load_in_8bit = true})
+    refuses("lr = rate", optim.Adam, {heed.ones(1)}, {learning_rate = 1})
+    refuses("lr = rate", optim.SGD, {{params = {heed.ones(1)}, learning_rate = 1}})
+    refuses("vocabulary = n", heed.tokenizer.train, {kind = "bpe", vocab_size = 9})
+  end)
+
+  it("is told as what to write, where models are used", function()
+    local bert = assert(heed.models.load("spec/golden/models/st/bert_concat"))
+    local llama = assert(heed.models.load("spec/golden/gguf/llama.gguf"))
+    local tok = bert.tokenizer
+    refuses("model:embed%(texts%)", function() return bert:encode("a") end)
+    refuses("tokenizer:encode%(text%)", function() return tok("a") end)
+    refuses("keys = k, bool", bert, heed.tensor{{1, 2}}, {attention_mask = heed.ones(1, 2)})
+    refuses("keys = k, bool", llama, heed.tensor{{1, 2}}, {attention_mask = heed.ones(1, 2)})
+    refuses("special = false", tok.encode, tok, "a", {add_special_tokens = false})
+    refuses("max = n", tok.encode, tok, "a", {max_length = 5})
+    refuses("special = true", tok.decode, tok, {1}, {skip_special_tokens = false})
+    refuses("prompt = true", llama.chat, llama, {}, {add_generation_prompt = true})
+    refuses("ids = true", llama.chat, llama, {}, {tokenize = true})
+    refuses("batch = n", bert.embed, bert, "a", {batch_size = 2})
+    refuses("prompt = ", bert.embed, bert, "a", {prompt_name = "query"})
+    refuses("dims = n", bert.embed, bert, "a", {truncate_dim = 4})
+    refuses("batch = n", bert.embed, bert, "a", {batch_size = 2})
+  end)
 end)
 
 

@@ -30,6 +30,7 @@ local sentences = require "heed.models.sentences"
 local static = require "heed.models.static"
 local texts = require "heed.models.texts"
 local tokenizer = require "heed.tokenizer"
+local torch_names = require "heed.internal.torch_names"
 local weights = require "heed.models.weights"
 local whole = require "heed.files.whole"
 
@@ -243,7 +244,7 @@ function M.load(path, given, ...)
   local o = options.read("models.load", given, {
     device = options.any, dtype = options.any, mapped = false, packed = options.any,
     quantize = options.any,
-  })
+  }, torch_names.load)
   if o.packed == nil then o.packed = not o.mapped end
   if type(o.packed) ~= "boolean" then
     fail("models.load: a boolean expected as option packed, got %s", kind(o.packed))
@@ -367,4 +368,4 @@ function M.load_adapters(path, model, ...)
 end
 
 
-return options.strict("heed.models", M)
+return options.strict("heed.models", M, torch_names.models)

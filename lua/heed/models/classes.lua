@@ -8,6 +8,7 @@ local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
 local sentences = require "heed.models.sentences"
 local texts = require "heed.models.texts"
+local torch_names = require "heed.internal.torch_names"
 
 local quoted = refuse.quoted
 
@@ -104,7 +105,7 @@ end
 -- The options of a call, checked.
 local function read(who, given)
   local o = options.read(who, given, {batch = 32, max = options.any, pair = options.any,
-                                      parse = true})
+                                      parse = true}, torch_names.embed)
   o.batch = options.count(who, "option batch", o.batch)
   if o.max ~= nil then o.max = options.count(who, "option max", o.max) end
   return o

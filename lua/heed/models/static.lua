@@ -15,6 +15,7 @@ local part = require "heed.nn.part"
 local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
 local sentences = require "heed.models.sentences"
+local torch_names = require "heed.internal.torch_names"
 local weights = require "heed.models.weights"
 
 local quoted = refuse.quoted
@@ -108,7 +109,7 @@ end
 ---@param given? heed.models.ids.options without a pair
 ---@return integer[]
 function StaticModel:ids(text, given)
-  local o = options.read("ids", given, Model.id_options)
+  local o = options.read("ids", given, Model.id_options, torch_names.encode)
   if o.pair ~= nil then heed.fail("ids: option pair: a table of vectors takes one text") end
   local tok, most = self.tokenizer, o.max or self.limit or nil
   options.text("ids", "the text", text)

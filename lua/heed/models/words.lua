@@ -134,7 +134,7 @@ end
 
 
 local function read_options(model, given)
-  local o = options.read("generate", given, known, torch_names.generate)
+  local o = options.read("generate", given, known, torch_names.words)
   o.own = generation.used(model.generation, o.config)
   for _, name in ipairs{"on_text", "on_token"} do
     if o[name] ~= nil then options.callable("generate", "option " .. name, o[name]) end
