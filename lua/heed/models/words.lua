@@ -139,6 +139,7 @@ local function read_options(model, given)
   for _, name in ipairs{"on_text", "on_token"} do
     if o[name] ~= nil then options.callable("generate", "option " .. name, o[name]) end
   end
+  if Constraint.is(o.logits) then o.logits:check_tokenizer("generate", model.tokenizer) end
   o.stops, o.stop = read_stops(o)
   o.ends = read_ends(o)
   return o
