@@ -462,7 +462,7 @@ describe("module:quantize", function()
     m:to("bfloat16")
     assert.equal("q8_0", m.first.weight.dtype)
     assert.equal("bfloat16", m.norm.weight.dtype)
-    assert.matches("Linear%(64, 64%) +weight %(64, 64%) frozen", tostring(m))
+    assert.matches("Linear%(64, 64%) +weight %(64, 64%) q8_0 frozen", tostring(m))
   end)
 
   it("names the weight that blocks cannot hold, and leaves the module", function()
@@ -562,12 +562,32 @@ describe("module:quantize", function()
     local plain, none = heed.models.load "spec/golden/models/llama3"
     assert.equal("float32", plain.words.weight.dtype)
     assert.is_nil(none)
-    local _, kept = heed.models.load("spec/golden/models/st/model2vec", {quantize = "q8_0"})
-    assert.same({["words.weight"] = "rows of 20 elements, no multiple of 32"}, kept)
     assert.matches("models.load: one of q4_0, .* expected as type, got 'q9'",
                    message(heed.models.load, "spec/golden/models/llama3", {quantize = "q9"}))
     assert.matches("expected as type, got false",
                    message(heed.models.load, "spec/golden/models/llama3", {quantize = false}))
+  end)
+
+  it("is refused by models.load where no weight has rows of whole blocks", function()
+    for path, said in pairs{
+      ["st/model2vec"] = {"q8_0", "32 elements: 'words.weight' has rows of 20"},
+      llama3 = {"q4_k", "256 elements: 'body.layers.1.attend.key.weight' has rows of 32"},
+    } do
+      local m, why = heed.models.load("spec/golden/models/" .. path, {quantize = said[1]})
+      assert.is_nil(m)
+      assert.matches(("models.load: spec/golden/models/%s: option quantize: no weight has rows of "
+                      .. "whole blocks of '%s', which are of %s elements, no multiple of")
+                     :format(path, table.unpack(said)), why, 1, true)
+    end
+  end)
+
+  it("is shown with its type", function()
+    local m = nn.Sequential{nn.Linear(64, 100), nn.Linear(100, 10)}
+    m:quantize("q4_0")
+    assert.matches("Linear%(64, 100%) +weight %(100, 64%) q4_0 frozen  bias %(100%)", tostring(m))
+    assert.matches("Linear%(100, 10%) +weight %(10, 100%)  bias %(10%)", tostring(m))
+    assert.matches("weight %(2, 2%) bfloat16  bias %(2%) bfloat16 ",
+                   tostring(nn.Linear(2, 2):to "bfloat16"))
   end)
 
   it("is a base for adapters, with the gradients of its values", function()

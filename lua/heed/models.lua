@@ -45,7 +45,8 @@ local M = {}
 ---@field mapped? boolean whether its tensors are views of the file, as `heed.load` has it; false
 ---unless given
 ---@field quantize? string a type of blocks, "q8_0", for the weights of linear layers and
----embeddings, as `model:quantize` has it; all else is float32. Files are mapped meanwhile
+---embeddings, as `model:quantize` has it; all else is float32. A model of which no weight has rows
+---of whole blocks is refused. Files are mapped meanwhile
 ---@field packed? boolean whether a product of many rows on the CPU keeps a copy of its float32
 ---matrix as it is read there, which makes later ones faster and takes as much memory again; true
 ---unless tensors are mapped
@@ -142,6 +143,17 @@ local function pack(model)
 end
 
 
+-- Refuses a model of which no weight went into blocks.
+local function check_quantized(parameters, kept, type)
+  for _, p in ipairs(parameters) do
+    if blocks[p.dtype] then return end
+  end
+  local name = options.names(kept)[1] or refuse.with("option quantize: no weight is a matrix")
+  refuse.with("option quantize: no weight has rows of whole blocks of '%s', which are of %d "
+              .. "elements: '%s' has %s", type, blocks[type].elements, name, kept[name])
+end
+
+
 -- Puts weights into blocks, all other floats into float32, as activations are, and the model on its
 -- device. What is a view of a file then gets memory of its own, unless the caller wants views.
 local function quantize(model, o)
@@ -153,6 +165,7 @@ local function quantize(model, o)
     if message then refuse.with("%s", message) end
     error(kept, 0)
   end
+  check_quantized(parameters, kept, o.quantize)
   model:to("float32")
   if device_of(o) ~= "cpu" then model:to(device_of(o)) end
   local changes = {takers = {}, givers = {}, gradients = {}}

@@ -64,7 +64,9 @@ function vocabulary.difference(one, other)
   if #one ~= #other then return ("%d tokens, not %d"):format(#one, #other) end
   for id = 1, #one do
     local a, b = one:token(id), other:token(id)
-    if a ~= b then return ("%s as token %d, not %s"):format(options.kind(a), id, options.kind(b)) end
+    if a ~= b then
+      return ("%s as token %d, not %s"):format(options.kind(a), id, options.kind(b))
+    end
   end
   same[one] = same[one] or setmetatable({}, {__mode = "k"})
   same[one][other] = true
