@@ -71,7 +71,8 @@ describe("heed.quantize", function()
       {"one of q4_0, .* expected as type, got 'q2_k'", x, "q2_k"},
       {"one of q4_0, .* expected as type, got 7", x, 7},
       {"a tensor expected, got an empty table", {}, "q8_0"},
-      {"a tensor of a float type expected, got int64", heed.ones(2, 32):to("int64"), "q8_0"},
+      {"a tensor of a float type expected, got int64; t:to%(\"float32\"%) gives one",
+       heed.ones(2, 32):to("int64"), "q8_0"},
       {"quantize: q8_0 has rows of a multiple of 32 elements, got the shape %(2, 33%)",
        heed.randn(2, 33), "q8_0"},
       {"q6_k has rows of a multiple of 256 elements", x, "q6_k"},
@@ -81,6 +82,9 @@ describe("heed.quantize", function()
     } do
       assert.matches(case[1], message(heed.quantize, case[2], case[3]))
     end
+    local eights = heed.quantize(heed.ones(2, 32), "q8_0")
+    assert.matches("float type expected for q4_0, got q8_0; x:to(\"float32\") gives one",
+                   message(eights.to, eights, "q4_0"), 1, true)
     local p = heed.randn(2, 32, {requires_grad = true})
     assert.matches("it requires grad", message(p.to, p, "q8_0"))
     assert.matches("which is only read", message(x.to, x, "q3_k"))

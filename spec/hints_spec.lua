@@ -163,6 +163,23 @@ describe("a name that PyTorch has for a type", function()
       assert.matches("did you mean '" .. type .. "'", message(heed.zeros, 1, {dtype = name}))
     end
   end)
+
+  it("is told as one type where it is short, of tensors, modules and models", function()
+    local x, layer = heed.ones(2), nn.Linear(2, 2)
+    for name, type in pairs{f16 = "float16", fp16 = "float16", bf16 = "bfloat16", f32 = "float32",
+                            fp32 = "float32", f64 = "float64", fp64 = "float64"} do
+      local why = ("no type is called '%s'; did you mean '%s'?"):format(name, type)
+      assert.matches("to: " .. why, message(x.to, x, name), 1, true)
+      assert.matches("to: " .. why, message(layer.to, layer, name), 1, true)
+      assert.matches("argument 'dtype': " .. why, message(heed.ones, 1, {dtype = name}), 1, true)
+      assert.matches("models.load: float32, float64, float16 or bfloat16 expected as option dtype, "
+                     .. "got the string '" .. name, message(heed.models.load, "a", {dtype = name}))
+    end
+    assert.matches("models.load: device 'cpu', .* expected, got 'gpu'$",
+                   message(heed.models.load, "spec/golden/models/llama3", {device = "gpu"}))
+    assert.matches("models.load: argument 'device': a device's name expected, got 5",
+                   message(heed.models.load, "a", {device = 5}))
+  end)
 end)
 
 

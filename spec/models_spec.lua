@@ -583,7 +583,7 @@ describe("models.load", function()
                    message(heed.models.load, {}))
     assert.matches("models.load: a path expected", message(heed.models.load, ""))
     assert.matches("unknown option 'type'", message(heed.models.load, "x", {type = "float32"}))
-    assert.matches("floating point type expected as option dtype, got the string 'int64'",
+    assert.matches("float16 or bfloat16 expected as option dtype, got the string 'int64'",
                    message(heed.models.load, "x", {dtype = "int64"}))
     assert.matches("at most 2 arguments", message(heed.models.load, "x", {}, 3))
   end)

@@ -57,8 +57,8 @@ local FLOATS <const> = {bfloat16 = true, float16 = true, float32 = true, float64
 local function check_dtype(who, dtype, how)
   if dtype == nil or FLOATS[dtype] then return end
   local advice = type(dtype) == "string" and rawget(blocks, dtype) and "; " .. how:format(dtype)
-  fail("%s: a floating point type expected as option dtype, got %s%s", who, kind(dtype),
-       advice or "")
+  fail("%s: float32, float64, float16 or bfloat16 expected as option dtype, got %s%s", who,
+       kind(dtype), advice or "")
 end
 
 
@@ -262,6 +262,7 @@ function M.load(path, given, ...)
   if type(o.packed) ~= "boolean" then
     fail("models.load: a boolean expected as option packed, got %s", kind(o.packed))
   end
+  if o.device ~= nil then core.called("models.load", heed.zeros, 0, {device = o.device}) end
   check_dtype("models.load", o.dtype, "option quantize = '%s' puts weights into blocks")
   if o.quantize ~= nil then
     check_blocks("models.load", o.quantize)
