@@ -24,6 +24,7 @@ local names = require "heed.models.names"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local peft = require "heed.models.adapters"
+local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
 local saving = require "heed.models.saving"
 local sentences = require "heed.models.sentences"
@@ -228,6 +229,7 @@ end
 
 
 local function load(path, o)
+  reading.check_folder(path, "the path of a folder, or of a .gguf file,")
   local folder = static.folder(path)
   if folder then return load_table(path, folder, o) end
   local c, place = Config.read(path), placing(o)

@@ -131,7 +131,8 @@ end
 ---messages in tables: `{"<|user|>", {m.content}, "<|end|>"}`
 
 ---What a chat is for the model, by the chat template of its directory.
----@param messages table[]|string lists of {role = "user", content = "…"}, or the same as JSON
+---@param messages table[]|string a list of {role = "user", content = "…"}, or the same as JSON;
+---tool_calls may stand in the place of content
 ---@param given? heed.models.chat.options
 ---@return string|heed.Tensor
 function Model:chat(messages, given)

@@ -60,7 +60,8 @@ end
 local function refuse(prompt, where, cache)
   local is_empty = type(prompt) == "table" and next(prompt) == nil
   fail("generate: a text, ids, messages, or a list of such expected as prompt%s, got %s%s", where,
-       kind(prompt), is_empty and Prompt.advice(cache) or "")
+       kind(prompt), is_message(prompt) and "; write {message}"
+       or is_empty and Prompt.advice(cache) or "")
 end
 
 
