@@ -183,6 +183,42 @@ describe("a name that PyTorch has for a type", function()
 end)
 
 
+describe("a path that is none of a folder", function()
+  it("is told as a file's, or that of nothing", function()
+    local model = assert(heed.models.load "spec/golden/models/qwen2")
+    for _, of in ipairs{
+      {heed.models.load, "models.load: ", "folder, or of a .gguf file,"},
+      {heed.models.load_adapters, "models.load_adapters: ", "folder", model},
+    } do
+      local function why(path) return select(2, of[1](path, of[4])) end
+      local file = "spec/golden/models/qwen2/model.safetensors"
+      local none = ": there is no such folder; nothing is "
+      assert.equal(of[2] .. file .. ": the path of a " .. of[3] .. " expected, got that of a file",
+                   why(file))
+      assert.equal(of[2] .. "a/model" .. none .. "downloaded", why "a/model")
+      assert.equal(of[2] .. "~/model" .. none .. "downloaded, and '~' is a name as any other",
+                   why "~/model")
+    end
+  end)
+end)
+
+
+describe("option quantize of models.load", function()
+  it("is refused where no weight has rows of whole blocks", function()
+    for path, said in pairs{
+      ["st/model2vec"] = {"q8_0", "32 elements: 'words.weight' has rows of 20"},
+      llama3 = {"q4_k", "256 elements: 'body.layers.1.attend.key.weight' has rows of 32"},
+    } do
+      local m, why = heed.models.load("spec/golden/models/" .. path, {quantize = said[1]})
+      assert.is_nil(m)
+      assert.matches(("models.load: spec/golden/models/%s: option quantize: no weight has rows of "
+                      .. "whole blocks of '%s', which are of %s elements, no multiple of")
+                     :format(path, table.unpack(said)), why, 1, true)
+    end
+  end)
+end)
+
+
 describe("a layer too large for the memory", function()
   it("is refused by its own name", function()
     for name, make in pairs {

@@ -48,7 +48,6 @@ function Model:embed(list, given)
   }, torch_names.embed)
   o.batch = options.count("embed", "option batch", o.batch)
   if o.dims ~= nil then o.dims = options.count("embed", "option dims", o.dims) end
-  if o.max ~= nil then o.max = options.count("embed", "option max", o.max) end
   local all, single = texts.list("embed", "a text", list)
   local vectors = heed.no_grad(sentences.embed, self, plan, all, o)
   return single and vectors[1] or vectors

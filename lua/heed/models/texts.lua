@@ -1,5 +1,6 @@
 -- Texts for a model: how many tokens one may have, and rows of ids in batches of like lengths.
 
+local field = require "heed.internal.field"
 local first_parameter = require "heed.nn.first_parameter"
 local heed = require "heed"
 local options = require "heed.internal.options"
@@ -53,6 +54,23 @@ function texts.limit(path, model)
   if is_length(most) and pad then most = most - (pad + 1) end
   if not is_length(own) then return is_length(most) and most or nil end
   return is_length(most) and math.min(own, most) or own
+end
+
+
+---Refuses option `max` where no token of a text would be left, or a position has no row.
+---@param who string
+---@param model heed.models.Model
+---@param max any
+---@param around integer tokens that are there beside the text's own
+---@return integer
+function texts.check_max(who, model, max, around)
+  local learnt, pad = rawget(model, "position"), rawget(model, "pad")
+  local most = learnt and field.matrix(learnt, "weight"):size(1) - (pad and pad + 1 or 0)
+  max = options.count(who, "option max", max)
+  if max > around and not (most and max > most) then return max end
+  heed.fail("%s: option max: %s expected, got %d", who,
+            most and ("%d to %d"):format(around + 1, most)
+            or ("at least %d"):format(around + 1), max)
 end
 
 
