@@ -183,6 +183,32 @@ describe("a name that PyTorch has for a type", function()
 end)
 
 
+describe("a text in the place of ids", function()
+  it("is told by the model, with what takes texts", function()
+    for name, class in pairs{["st/bert_concat"] = "Encoder", qwen2 = "Causal", bart = "Sequence",
+                             ["st/model2vec"] = "Static"} do
+      local m = assert(heed.models.load("spec/golden/models/" .. name))
+      for text, got in pairs{a = "the string 'a'", [{"a", "b"}] = "a table"} do
+        assert.matches(("models.%sModel: ids of shape %%(B, T%%) expected, got %s; "
+                        .. "model.tokenizer:encode gives ids"):format(class, got),
+                       message(m, text, class == "Sequence" and text or nil))
+      end
+    end
+  end)
+end)
+
+
+describe("a number of columns that rope cannot turn", function()
+  it("is told as such, with the fraction where there is one", function()
+    local why = "an even number of columns (head_dim of attention), at least 2, expected, got 3"
+    assert.matches(why .. "\n", message(heed.position.rope, heed.ones(3, 3)) .. "\n", 1, true)
+    assert.matches(why, message(nn.MultiHeadAttention, 12, 4, {rope = true}), 1, true)
+    assert.matches("got 3: 0.5 of 6", message(heed.position.rope, heed.ones(3, 6),
+                                              {fraction = 0.5}), 1, true)
+  end)
+end)
+
+
 describe("a path that is none of a folder", function()
   it("is told as a file's, or that of nothing", function()
     local model = assert(heed.models.load "spec/golden/models/qwen2")

@@ -11,10 +11,10 @@ local Model = require "heed.models.model"
 local names = require "heed.models.names"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
-local part = require "heed.nn.part"
 local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
 local sentences = require "heed.models.sentences"
+local texts = require "heed.models.texts"
 local torch_names = require "heed.internal.torch_names"
 local weights = require "heed.models.weights"
 
@@ -56,7 +56,7 @@ function StaticModel:hidden(ids, given)
     heed.fail("models.StaticModel: no options expected, got %s", options.kind(given))
   end
   if self.mapping then ids = field.tensor(self, "mapping")[ids] end
-  local x = part.call("models.StaticModel", self, "words", ids)
+  local x = texts.embedded("models.StaticModel", self, ids)
   return self.weight and x * field.tensor(self, "weight")[given_ids]:unsqueeze(-1) or x
 end
 

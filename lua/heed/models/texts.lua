@@ -4,6 +4,7 @@ local field = require "heed.internal.field"
 local first_parameter = require "heed.nn.first_parameter"
 local heed = require "heed"
 local options = require "heed.internal.options"
+local part = require "heed.nn.part"
 local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
 
@@ -71,6 +72,27 @@ function texts.check_max(who, model, max, around)
   heed.fail("%s: option max: %s expected, got %d", who,
             most and ("%d to %d"):format(around + 1, most)
             or ("at least %d"):format(around + 1), max)
+end
+
+
+-- Ids ----------------------------------------------------------------------------
+
+local function is_text(value)
+  return type(value) == "string" or type(value) == "table" and type(rawget(value, 1)) == "string"
+end
+
+
+---The features that ids become first, in the field `words`. Texts are no ids.
+---@param who string
+---@param model heed.models.Model
+---@param ids any
+---@return heed.Tensor
+function texts.embedded(who, model, ids)
+  if is_text(ids) then
+    heed.fail("%s: ids of shape (B, T) expected, got %s; model.tokenizer:encode gives ids, and "
+              .. "texts are for model:embed, classify, score or generate", who, options.kind(ids))
+  end
+  return part.call(who, model, "words", ids)
 end
 
 
