@@ -9,7 +9,8 @@
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks
 
-local steps, path = tonumber(arg[1]) or 1500, arg[2] or "addition.png"
+local steps, path = tonumber(arg[1] or 1500), arg[2] or "addition.png"
+assert(steps, "usage: lua5.4 examples/addition.lua [steps [picture]]")
 local DIM, HEADS, LAYERS, DIGITS = 64, 4, 2, 3
 local TOKENS = tasks.tokens.addition.x
 

@@ -10,7 +10,8 @@
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks
 
-local steps, path = tonumber(arg[1]) or 600, arg[2] or "classification.png"
+local steps, path = tonumber(arg[1] or 600), arg[2] or "classification.png"
+assert(steps, "usage: lua5.4 examples/classification.lua [steps [picture]]")
 local DIM, HEADS, LAYERS, LENGTH = 32, 2, 2, 8
 local WORDS, CLASSES = tasks.tokens.classification.x, tasks.tokens.classification.y
 

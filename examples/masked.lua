@@ -10,7 +10,8 @@
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks
 
-local steps, path = tonumber(arg[1]) or 1000, arg[2] or "masked.png"
+local steps, path = tonumber(arg[1] or 1000), arg[2] or "masked.png"
+assert(steps, "usage: lua5.4 examples/masked.lua [steps [picture]]")
 local DIM, HEADS, LAYERS, LENGTH = 32, 4, 2, 11
 local WORDS = tasks.tokens.masked.x
 

@@ -8,7 +8,8 @@
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks
 
-local steps, path = tonumber(arg[1]) or 2500, arg[2] or "patches.png"
+local steps, path = tonumber(arg[1] or 2500), arg[2] or "patches.png"
+assert(steps, "usage: lua5.4 examples/patches.lua [steps [picture]]")
 local DIM, HEADS, LAYERS, SIDE, PATCH = 32, 4, 2, 12, 4
 local NAMES = tasks.tokens.patches.y
 

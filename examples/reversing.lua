@@ -9,7 +9,8 @@
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks
 
-local steps, path = tonumber(arg[1]) or 600, arg[2] or "reversing.png"
+local steps, path = tonumber(arg[1] or 600), arg[2] or "reversing.png"
+assert(steps, "usage: lua5.4 examples/reversing.lua [steps [picture]]")
 local DIM, LENGTH = 32, 10
 
 

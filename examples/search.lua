@@ -11,6 +11,7 @@ local heed = require "heed"
 local nn, optim = heed.nn, heed.optim
 
 local DIM, BATCH, MODEL, FOLDER, QUESTION = 64, 32, arg[1], arg[2], arg[3]
+local USAGE <const> = "usage: lua5.4 examples/search.lua [steps], or MODEL FOLDER QUESTION"
 
 -- The words of a text with the largest weights (T).
 local function looked_at(words, weights)
@@ -77,7 +78,7 @@ local function plain(text) return (text:lower():gsub("[^%a]+", " ")) end
 local vocabulary = heed.data.words(plain(table.concat(tales, " ")))
 
 heed.manual_seed(0)
-local model, steps = Reader(#vocabulary), tonumber(MODEL) or 400
+local model, steps = Reader(#vocabulary), tonumber(MODEL or 400) or error(USAGE, 0)
 local function read(texts)
   local rows = {}
   for i, text in ipairs(texts) do rows[i] = vocabulary:encode(plain(text)) end
@@ -86,8 +87,7 @@ end
 
 heed.train{
   model = function(pair)                                    -- how alike they are (B, B)
-    local a, b = read(pair[1]), read(pair[2])
-    return a:matmul(b.T) * 10
+    return read(pair[1]):matmul(read(pair[2]).T) * 10
   end,
   loss = heed.cross_entropy, steps = steps,
   batches = function()

@@ -10,7 +10,8 @@
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks
 
-local steps, path = tonumber(arg[1]) or 1200, arg[2] or "seq2seq.png"
+local steps, path = tonumber(arg[1] or 1200), arg[2] or "seq2seq.png"
+assert(steps, "usage: lua5.4 examples/seq2seq.lua [steps [picture [numbers or dates]]]")
 local rule = arg[3] or "numbers"
 local DIM, HEADS, LAYERS = 48, 4, 1
 local SOURCE, TARGET = tasks.tokens[rule].x, tasks.tokens[rule].y

@@ -9,7 +9,8 @@
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks
 
-local steps, path = tonumber(arg[1]) or 1000, arg[2] or "sorting.png"
+local steps, path = tonumber(arg[1] or 1000), arg[2] or "sorting.png"
+assert(steps, "usage: lua5.4 examples/sorting.lua [steps [picture]]")
 local DIM, HEADS, LAYERS, LENGTH = 32, 2, 2, 10
 
 

@@ -9,7 +9,8 @@
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks
 
-local steps, path = tonumber(arg[1]) or 500, arg[2] or "tagging.png"
+local steps, path = tonumber(arg[1] or 500), arg[2] or "tagging.png"
+assert(steps, "usage: lua5.4 examples/tagging.lua [steps [picture]]")
 local DIM, HEADS, LENGTH = 32, 2, 12
 local WORDS, TAGS = tasks.tokens.tagging.x, tasks.tokens.tagging.y
 

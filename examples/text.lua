@@ -7,7 +7,8 @@
 local heed = require "heed"
 local data, nn, optim, plot = heed.data, heed.nn, heed.optim, heed.plot
 
-local steps, path = tonumber(arg[1]) or 1200, arg[2] or "text.png"
+local steps, path = tonumber(arg[1] or 1200), arg[2] or "text.png"
+assert(steps, "usage: lua5.4 examples/text.lua [steps [picture [a text file]]]")
 local DIM, HEADS, LAYERS, LENGTH, SIZE = 64, 4, 2, 64, 16
 
 

@@ -330,6 +330,30 @@ describe("chat templates", function()
                          {{role = "user", content = {[true] = 1}}}} do
       assert.matches("chat: ", message(plain.chat, plain, bad, {template = "{{ 1 }}"}), 1, true)
     end
+    local function refused(bad) return message(plain.chat, plain, bad, {template = "{{ 1 }}"}) end
+    local one = {role = "user", content = "a"}
+    for said, bad in pairs{["the string 'hi'"] = "hi", ["the string '{}'"] = "{}",
+                           ["a table with names"] = one, ["5"] = 5} do
+      assert.matches("chat: a list of messages expected, {{role = \"user\", content = \"…\"}}, or "
+                     .. "its JSON, got " .. said, refused(bad), 1, true)
+    end
+    assert.matches("generate: a text, ids, messages, .*; write {message}$",
+                   message(plain.generate, plain, one))
+    for said, bad in pairs{["5"] = {role = "user", content = 5},
+                           ["true"] = {role = "user", content = true},
+                           ["nil"] = {role = "user", text = "a"}} do
+      assert.matches("chat: a text or a list of parts expected as content of message 2, or "
+                     .. "tool_calls in its place, got " .. said, refused{one, bad}, 1, true)
+    end
+    assert.matches("content of message 1, .* got 5$", refused '[{"role": "user", "content": 5}]')
+    assert.matches("of message 1, .* got none$", refused '[{"role": "user", "content": null}]')
+    for _, good in ipairs{
+      {role = "assistant", tool_calls = {{name = "f"}}}, {role = "tool", content = {a = 1}},
+    } do
+      assert.equal("1", plain:chat({one, good}, {template = "{{ 1 }}"}))
+    end
+    assert.equal("1", plain:chat('[{"role": "assistant", "content": null, "tool_calls": [{}]}]',
+                                 {template = "{{ 1 }}"}))
     local endless = {role = "user"}
     endless.content = endless
     assert.matches("nested too deep", message(plain.chat, plain, {endless}, {template = "{{ 1 }}"}))

@@ -121,7 +121,7 @@ describe("model:score", function()
                    1}))
     assert.matches("option pair is classify's", why("q", "a", {pair = "b"}))
     assert.matches("at least 1 expected as option max, got 0", why("q", "a", {max = 0}))
-    assert.matches("at most 1 ids expected, but 3 special tokens", why("q", "a", {max = 1}))
+    assert.matches("score: option max: 4 to 176 expected, got 1", why("q", "a", {max = 1}))
     assert.matches("at most 3 arguments", why("q", "a", {}, 3))
     local three = assert(heed.models.load(ST .. "cross_encoder_3"))
     assert.matches("a model with one label expected, got 3: LABEL_0, LABEL_1, LABEL_2; "
@@ -200,7 +200,7 @@ describe("model:classify", function()
   it("refuses what it does not take", function()
     local m = assert(heed.models.load(ST .. "cross_encoder_3"))
     local function why(...) return message(m.classify, m, ...) end
-    assert.matches("as many texts as option pair expected as first texts, 2, got 1",
+    assert.matches("classify: option pair: 2 texts expected, got 1$",
                    why({"a", "b"}, {pair = "c"}))
     assert.matches("classify: option pair: a text expected at position 1, got true",
                    why("a", {pair = {true}}))

@@ -182,6 +182,40 @@ describe("heed.constrain.answers", function()
 end)
 
 
+describe("a constraint of another tokenizer", function()
+  local model = assert(heed.models.load("spec/golden/models/llama3"))
+  local function run(tok)
+    return model:generate({5}, {max = 2, logits = heed.constrain.answers(tok, {"yes"})})
+  end
+
+  it("is refused by model:generate, with how the tokens differ", function()
+    assert.matches("generate: option logits: a constraint for the model's tokenizer expected, got "
+                   .. "one whose tokenizer has 1050 tokens, not 683; write "
+                   .. "heed.constrain.answers(model.tokenizer, ...)",
+                   message(run, tokenizer "unigram"), 1, true)
+    local place <close> = directories.make("llama3", {["tokenizer.json"] = "tokenizer.json"})
+    local path = place.path .. "/tokenizer.json"
+    local file = json.decode(directories.read(path))
+    for name, id in pairs(file.model.vocab) do
+      if id == 69 or id == 70 then file.model.vocab[name] = 139 - id end
+    end
+    directories.write(path, json.encode(file))
+    assert.matches("got one whose tokenizer has the string '%g+' as token 70, not the string",
+                   message(run, assert(heed.tokenizer.load(place.path))))
+  end)
+
+  it("is taken where the tokens are the same, or the model has none to compare", function()
+    assert.equal(2, #run(model.tokenizer))
+    local same = tokenizer "bpe_llama3"
+    for _ = 1, 2 do assert.equal(2, #run(same)) end
+    local place <close> = directories.make("llama3")
+    local bare = assert(heed.models.load(place.path))
+    local c = heed.constrain.answers(same, {"yes"})
+    assert.equal(2, #bare:generate({5}, {max = 2, logits = c, ends = false}))
+  end)
+end)
+
+
 describe("option logits of heed.generate", function()
   local function model(ids) return heed.ones(ids:size(1), ids:size(2), 6) * heed.arange(1, 6) end
 

@@ -193,6 +193,26 @@ describe("texts", function()
     close(load(place):embed(long), m:embed({row})[1])
   end)
 
+  it("are not cut to nothing, or to more than the model has positions for", function()
+    local m = assert(heed.models.load "spec/golden/models/st/bert_concat")
+    for _, max in ipairs{1, 2, 177, 100000} do
+      assert.matches("embed: option max: 3 to 176 expected, got " .. max,
+                     message(m.embed, m, "a text", {max = max, prompt = false}))
+    end
+    for _, max in ipairs{3, 176} do
+      assert.is_true(m:embed("a text", {max = max, prompt = false}):abs():max():item() > 0)
+    end
+    assert.matches("at least 1 expected as option max, got 0",
+                   message(m.embed, m, {{1, 2}}, {max = 0}))
+    assert.equal(2, m:embed({{1, 2, 3}, {2}}, {max = 1}):dim())
+    local place <close> = with_texts(PROMPTS, {include_prompt = false})
+    m = load(place)
+    assert.matches("option max: 5 to 64 expected, got 4", message(m.embed, m, "a", {max = 4}))
+    close(m:embed("ab", {max = 5}), m:embed "a")
+    local static = assert(heed.models.load "spec/golden/models/st/model2vec")
+    assert.equal(20, #static:embed("a text", {max = 1}))
+  end)
+
   it("keep their last tokens where the directory says so, with the special ones", function()
     local place <close> = with_texts()
     write(place, "sentence_bert_config.json", {max_seq_length = 4})
@@ -244,6 +264,7 @@ describe("texts", function()
     close(m:embed("a", {prompt = "query"}), q)
     close(m:embed("a", {prompt = "none"}), plain)
     close(m:embed("a", {prompt = false}), plain)
+    close(m:embed("a", {prompt = "document"}), plain)            -- as in sentence-transformers 5
     assert.matches("the name of a prompt expected as option prompt, got the string 'quary'; did "
                    .. "you mean 'query'", message(m.embed, m, "a", {prompt = "quary"}))
   end)

@@ -52,6 +52,20 @@ describe("the example", function()
     it(name .. " runs", function() assert.matches(example[2], run(name, example[1])) end)
   end
 
+  it("says how it is called where an argument is no number of steps", function()
+    for name in pairs(EXAMPLES) do
+      if EXAMPLES[name][1] == "2" then
+        local pipe = assert(io.popen(("%s examples/%s.lua abc 2>&1"):format(lua, name)))
+        local text = pipe:read("a")
+        assert.is_nil((pipe:close()))
+        assert.matches(("usage: lua5.4 examples/%s.lua [steps"):format(name), text, 1, true)
+      end
+    end
+    local pipe = assert(io.popen(lua .. " examples/search.lua /nope 2>&1"))
+    assert.matches("usage: lua5.4 examples/search.lua %[steps%], or MODEL", pipe:read("a"))
+    assert.is_nil((pipe:close()))
+  end)
+
   it("seq2seq reads dates, too", function()
     assert.matches("fresh dates exactly right", run("seq2seq", "2 " .. NOWHERE .. " dates"))
   end)

@@ -319,7 +319,7 @@ describe("models.save into a GGUF file", function()
     assert.matches("logit_cap is 5.0, and false", refusal(m))
     assert.matches("a model that models.load gave expected, got Linear",
                    message(heed.models.save, path, nn.Linear(2, 2)))
-    assert.matches("a floating point type expected as option dtype, got the string 'q8_0'",
+    assert.matches("float16 or bfloat16 expected as option dtype, got the string 'q8_0'",
                    message(heed.models.save, path, m, {dtype = "q8_0"}))
     assert.matches("rows in the order of directories expected, got a mapped GGUF file",
                    message(heed.models.save, "x", assert(heed.models.load(FILE, {mapped = true}))))

@@ -204,6 +204,21 @@ describe("heed.help", function()
     end
   end)
 
+  it("has the methods of a tensor, and each name once", function()
+    local text = said(heed.ones(2))
+    assert.matches("^a tensor, with these methods\n", text)
+    assert.matches("\nViews: they share the memory\n  view reshape ", text)
+    assert.is_nil(text:find("einsum", 1, true))
+    local all = said()
+    assert.matches("\nElementwise, of three\n  where lerp ", all)
+    assert.is_nil(all:find("%lmodel:"))
+    assert.matches("model:hidden model:means model:ids", all)
+    text = said("model:hidden")
+    for _, class in ipairs{"static", "causal", "encoder", "sequence", "vision"} do
+      assert.is_truthy(text:find(class .. "model:hidden(", 1, true), class)
+    end
+  end)
+
   it("refuses what nothing is written about", function()
     assert.matches("about 'temperture'; did you mean 'temperature'%?",
                    message_of(heed.help, "temperture"))

@@ -57,6 +57,63 @@ describe("an option of other libraries' generate", function()
                      message(call, {num_beams = 3}))
     end
   end)
+
+  it("is told as what each of the two takes", function()
+    local llama = assert(heed.models.load("spec/golden/gguf/llama.gguf"))
+    local function of_ids(o) return heed.generate(llama, {1}, o) end
+    local function of_texts(o) return llama:generate("a", o) end
+    for _, case in ipairs{
+      {of_texts, "eos_token_id", "ends = id, or a list of ids"},
+      {of_texts, "streamer", "on_text = f"}, {of_texts, "stop_strings", "stop = text, or a list"},
+      {of_ids, "eos_token_id", "stop = id, or a list of ids"}, {of_ids, "streamer", "on_token = f"},
+      {of_ids, "on_text", "on_token = f; or call model:generate, which takes texts"},
+      {of_ids, "stop_strings", "stop = f, of the new ids; or call model:generate, which takes"},
+    } do
+      assert.matches(("generate: unknown option '%s'; write %s"):format(case[2], case[3]),
+                     message(case[1], {[case[2]] = 1}))
+    end
+    assert.matches("as prompt, got the string 'a'; model:generate takes texts, of a model of heed",
+                   message(heed.generate, llama, "a"))
+  end)
+end)
+
+
+describe("a name of transformers and sentence-transformers", function()
+  local function refuses(hint, f, ...)
+    assert.matches("write " .. hint, message(f, ...))
+  end
+
+  it("is told as what to write, where models are made", function()
+    local load = "heed.models.load%(folder%)"
+    refuses(load, function() return heed.from_pretrained end)
+    refuses(load, function() return heed.models.from_pretrained end)
+    refuses("heed.position.rope%(x%)", function() return heed.rope end)
+    refuses("option rope = true of layers", function() return nn.RotaryEmbedding end)
+    refuses('dtype = "bfloat16"', heed.models.load, "a", {torch_dtype = "auto"})
+    refuses('quantize = "q8_0"', heed.models.load, "a", {load_in_8bit = true})
+    refuses("lr = rate", optim.Adam, {heed.ones(1)}, {learning_rate = 1})
+    refuses("lr = rate", optim.SGD, {{params = {heed.ones(1)}, learning_rate = 1}})
+    refuses("vocabulary = n", heed.tokenizer.train, {kind = "bpe", vocab_size = 9})
+  end)
+
+  it("is told as what to write, where models are used", function()
+    local bert = assert(heed.models.load("spec/golden/models/st/bert_concat"))
+    local llama = assert(heed.models.load("spec/golden/gguf/llama.gguf"))
+    local tok = bert.tokenizer
+    refuses("model:embed%(texts%)", function() return bert:encode("a") end)
+    refuses("tokenizer:encode%(text%)", function() return tok("a") end)
+    refuses("keys = k, bool", bert, heed.tensor{{1, 2}}, {attention_mask = heed.ones(1, 2)})
+    refuses("keys = k, bool", llama, heed.tensor{{1, 2}}, {attention_mask = heed.ones(1, 2)})
+    refuses("special = false", tok.encode, tok, "a", {add_special_tokens = false})
+    refuses("max = n", tok.encode, tok, "a", {max_length = 5})
+    refuses("special = true", tok.decode, tok, {1}, {skip_special_tokens = false})
+    refuses("prompt = true", llama.chat, llama, {}, {add_generation_prompt = true})
+    refuses("ids = true", llama.chat, llama, {}, {tokenize = true})
+    refuses("batch = n", bert.embed, bert, "a", {batch_size = 2})
+    refuses("prompt = ", bert.embed, bert, "a", {prompt_name = "query"})
+    refuses("dims = n", bert.embed, bert, "a", {truncate_dim = 4})
+    refuses("batch = n", bert.embed, bert, "a", {batch_size = 2})
+  end)
 end)
 
 
@@ -104,6 +161,85 @@ describe("a name that PyTorch has for a type", function()
     for _, name in ipairs{"double", "float", "half", "long"} do
       local type = message(function() return heed[name] end):match('write "(%w+)"')
       assert.matches("did you mean '" .. type .. "'", message(heed.zeros, 1, {dtype = name}))
+    end
+  end)
+
+  it("is told as one type where it is short, of tensors, modules and models", function()
+    local x, layer = heed.ones(2), nn.Linear(2, 2)
+    for name, type in pairs{f16 = "float16", fp16 = "float16", bf16 = "bfloat16", f32 = "float32",
+                            fp32 = "float32", f64 = "float64", fp64 = "float64"} do
+      local why = ("no type is called '%s'; did you mean '%s'?"):format(name, type)
+      assert.matches("to: " .. why, message(x.to, x, name), 1, true)
+      assert.matches("to: " .. why, message(layer.to, layer, name), 1, true)
+      assert.matches("argument 'dtype': " .. why, message(heed.ones, 1, {dtype = name}), 1, true)
+      assert.matches("models.load: float32, float64, float16 or bfloat16 expected as option dtype, "
+                     .. "got the string '" .. name, message(heed.models.load, "a", {dtype = name}))
+    end
+    assert.matches("models.load: device 'cpu', .* expected, got 'gpu'$",
+                   message(heed.models.load, "spec/golden/models/llama3", {device = "gpu"}))
+    assert.matches("models.load: argument 'device': a device's name expected, got 5",
+                   message(heed.models.load, "a", {device = 5}))
+  end)
+end)
+
+
+describe("a text in the place of ids", function()
+  it("is told by the model, with what takes texts", function()
+    for name, class in pairs{["st/bert_concat"] = "Encoder", qwen2 = "Causal", bart = "Sequence",
+                             ["st/model2vec"] = "Static"} do
+      local m = assert(heed.models.load("spec/golden/models/" .. name))
+      for text, got in pairs{a = "the string 'a'", [{"a", "b"}] = "a table"} do
+        assert.matches(("models.%sModel: ids of shape %%(B, T%%) expected, got %s; "
+                        .. "model.tokenizer:encode gives ids"):format(class, got),
+                       message(m, text, class == "Sequence" and text or nil))
+      end
+    end
+  end)
+end)
+
+
+describe("a number of columns that rope cannot turn", function()
+  it("is told as such, with the fraction where there is one", function()
+    local why = "an even number of columns (head_dim of attention), at least 2, expected, got 3"
+    assert.matches(why .. "\n", message(heed.position.rope, heed.ones(3, 3)) .. "\n", 1, true)
+    assert.matches(why, message(nn.MultiHeadAttention, 12, 4, {rope = true}), 1, true)
+    assert.matches("got 3: 0.5 of 6", message(heed.position.rope, heed.ones(3, 6),
+                                              {fraction = 0.5}), 1, true)
+  end)
+end)
+
+
+describe("a path that is none of a folder", function()
+  it("is told as a file's, or that of nothing", function()
+    local model = assert(heed.models.load "spec/golden/models/qwen2")
+    for _, of in ipairs{
+      {heed.models.load, "models.load: ", "folder, or of a .gguf file,"},
+      {heed.models.load_adapters, "models.load_adapters: ", "folder", model},
+    } do
+      local function why(path) return select(2, of[1](path, of[4])) end
+      local file = "spec/golden/models/qwen2/model.safetensors"
+      local none = ": there is no such folder; nothing is "
+      assert.equal(of[2] .. file .. ": the path of a " .. of[3] .. " expected, got that of a file",
+                   why(file))
+      assert.equal(of[2] .. "a/model" .. none .. "downloaded", why "a/model")
+      assert.equal(of[2] .. "~/model" .. none .. "downloaded, and '~' is a name as any other",
+                   why "~/model")
+    end
+  end)
+end)
+
+
+describe("option quantize of models.load", function()
+  it("is refused where no weight has rows of whole blocks", function()
+    for path, said in pairs{
+      ["st/model2vec"] = {"q8_0", "32 elements: 'words.weight' has rows of 20"},
+      llama3 = {"q4_k", "256 elements: 'body.layers.1.attend.key.weight' has rows of 32"},
+    } do
+      local m, why = heed.models.load("spec/golden/models/" .. path, {quantize = said[1]})
+      assert.is_nil(m)
+      assert.matches(("models.load: spec/golden/models/%s: option quantize: no weight has rows of "
+                      .. "whole blocks of '%s', which are of %s elements, no multiple of")
+                     :format(path, table.unpack(said)), why, 1, true)
     end
   end)
 end)

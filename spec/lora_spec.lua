@@ -334,10 +334,12 @@ describe("nn.lora", function()
     local function why(...) return message_of(nn.lora, ...) end
     assert.matches("a module expected as the first argument, got 3", why(3))
     assert.matches("options expected, since the model has no adapters", why(model))
-    assert.matches("no layer is called 'v_proj'; did you mean 'value'?",
+    assert.matches("no linear layer is called 'v_proj'; did you mean 'value'?",
                    why(nn.Encoder(8, 2, 1), {targets = {"v_proj"}}), 1, true)
-    assert.matches("no layer is called 'querry'; did you mean 'query'",
+    assert.matches("no linear layer is called 'querry'; did you mean 'query'",
                    why(model, {targets = {"querry"}}))
+    assert.matches("no linear layer is called 'foo'; there are key, out, query, value$",
+                   why(nn.Sequential{nn.MultiHeadAttention(8, 2)}, {targets = {"foo"}}))
     assert.matches("an nn.Linear expected at the target layers.1.mlp, got MLP",
                    why(model, {targets = {"mlp"}}))
     assert.matches("a list of names expected as option targets, got", why(model, {targets = {}}))

@@ -360,7 +360,7 @@ describe("an optimiser", function()
     assert.matches("optim.SGD: a value expected as lr, got nil",
                    message(function() optim.SGD(list).lr = nil end))
     assert.matches("did you mean 'momentum'", message(optim.SGD, list, {momentun = 0.9}))
-    assert.matches("there are amsgrad, betas", message(optim.Adam, list, {learning_rate = 1}))
+    assert.matches("there are amsgrad, betas", message(optim.Adam, list, {step_length = 1}))
   end)
 
   it("counts on where an option that a state needs is set between steps", function()

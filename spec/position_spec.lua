@@ -228,7 +228,7 @@ describe("rope", function()
                    .. "%(3%)", message(rope, heed.zeros(3)))
     assert.matches("expected as x, got 5", message(rope, 5))
     assert.matches("a float type expected as x, got int64", message(rope, heed.tensor{{1, 2}}))
-    assert.matches("at least 2, expected, got 3: 1 of 3", message(rope, heed.zeros(2, 3)))
+    assert.matches("at least 2, expected, got 3$", message(rope, heed.zeros(2, 3)))
     assert.matches("got 1: 0.25 of 4", message(rope, x, {fraction = 0.25}))
     for _, fraction in ipairs{0, 1.5, 0 / 0, true} do
       assert.matches("a fraction above 0, at most 1, expected", message(rope, x,

@@ -310,3 +310,15 @@ describe("a released tensor", function()
     assert.equal("x: [released tensor]", "x: " .. x)
   end)
 end)
+
+
+describe("a printed module", function()
+  it("shows the types that are not float32", function()
+    local m = heed.nn.Sequential{heed.nn.Linear(64, 100), heed.nn.Linear(100, 10)}
+    m:quantize("q4_0")
+    assert.matches("Linear%(64, 100%) +weight %(100, 64%) q4_0 frozen  bias %(100%)", tostring(m))
+    assert.matches("Linear%(100, 10%) +weight %(10, 100%)  bias %(10%)", tostring(m))
+    assert.matches("weight %(2, 2%) bfloat16  bias %(2%) bfloat16 ",
+                   tostring(heed.nn.Linear(2, 2):to "bfloat16"))
+  end)
+end)

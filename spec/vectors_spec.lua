@@ -141,8 +141,8 @@ describe("a table of vectors is refused", function()
   it("where it is called as others are", function()
     local m = load "model2vec_int8"
     assert.matches("no options expected, got a table", message(m, heed.tensor{{1}}, {lengths = 1}))
-    assert.matches("option prompt, got the string 'query'", message(m.embed, m, "a", {prompt =
-                   "query"}))
+    assert.matches("option prompt, got the string 'passage'", message(m.embed, m, "a",
+                   {prompt = "passage"}))
   end)
 end)
 

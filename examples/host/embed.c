@@ -8,6 +8,7 @@
 */
 
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,8 @@ static char *read_file (const char *path, size_t *n) {
 }
 
 
-static void read_folder (const char *path, folder *all) {
+/* The .txt files of a folder; false where there are none, which is said. */
+static bool read_folder (const char *path, folder *all) {
   DIR *d = opendir(path);
   const struct dirent *entry;
   while (d != NULL && all->n < MOST && (entry = readdir(d)) != NULL) {
@@ -46,7 +48,10 @@ static void read_folder (const char *path, folder *all) {
     all->names[all->n] = text->at != NULL ? strdup(entry->d_name) : NULL;
     if (all->names[all->n] != NULL) all->n++;
   }
+  if (d == NULL) perror(path);
+  else if (all->n == 0) fprintf(stderr, "%s: no .txt files\n", path);
   if (d != NULL) closedir(d);
+  return all->n > 0;
 }
 
 
@@ -67,7 +72,7 @@ static void rank (const folder *all, const float *vectors, int64_t dim) {
     for (int i = 1; i < all->n; i++)
       if (score[i] > score[best]) best = i;
     printf("%.4f  %s\n", score[best], all->names[best]);
-    score[best] = -2;
+    score[best] = -INFINITY;
   }
 }
 
@@ -78,9 +83,9 @@ int main (int argc, char **argv) {
     fprintf(stderr, "usage: %s MODEL FOLDER QUERY\n", argv[0]);
     return 2;
   }
+  if (!read_folder(argv[2], &all)) return 1;
   heed_models *models = heed_models_open();
   heed_model *model = heed_model_load(models, argv[1], &(heed_model_options){.mapped = true});
-  read_folder(argv[2], &all);
   all.texts[all.n] = (heed_text){argv[3], strlen(argv[3])};
   heed_tensor *vectors = heed_model_embed(model, all.texts, all.n + 1, NULL);
   int64_t dim = vectors != NULL ? heed_size(vectors, 1) : 0;

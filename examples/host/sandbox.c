@@ -43,8 +43,12 @@ static int run (lua_State *L) {
 }
 
 int main (int argc, char **argv) {
+  if (argc != 2) {
+    fprintf(stderr, "usage: %s SCRIPT\n", argv[0]);
+    return 2;
+  }
   lua_State *L = luaL_newstate();
-  if (L == NULL || argc != 2) return 2;
+  if (L == NULL) return 2;
   lua_pushcfunction(L, run);
   lua_pushlightuserdata(L, argv[1]);
   int status = lua_pcall(L, 1, 0, 0);

@@ -78,19 +78,27 @@ local function print_group(group)
 end
 
 
+-- Classes of models have no name that a program writes: "causalmodel:hidden" is model:hidden.
 local function short_name(entry, group)
   local part = group.title:match("^heed%.(.*)$")
+  if entry.path:find("^%l+model:") then return (entry.path:gsub("^%l+:", "model:")) end
   if not part or entry.path:find(":") then return entry.path end
   return entry.path:gsub("^" .. part:gsub("%.", "%%.") .. "%.", "")
 end
 
 
-local function print_groups()
+-- The names of entries, each once, below the titles of their groups.
+local function print_groups(is_wanted)
   for _, group in ipairs(entries.groups()) do
-    local names = {}
-    for i, entry in ipairs(group) do names[i] = short_name(entry, group) end
-    print(group.title)
-    print(shown.wrapped(names, "  "))
+    local names, seen = {}, {}
+    for _, entry in ipairs(group) do
+      local name = short_name(entry, group)
+      if is_wanted(entry) and not seen[name] then names[#names + 1], seen[name] = name, true end
+    end
+    if #names > 0 then
+      print(group.title)
+      print(shown.wrapped(names, "  "))
+    end
   end
   print('heed.help("softmax") says more, heed.help("mask") finds what has the word in it')
 end
@@ -125,9 +133,11 @@ local function print_found(found)
 end
 
 
--- Entries by a name. "lora:state" is a method of all modules, unless adapters have one of theirs.
+-- Entries by a name. "model:hidden" is that of all classes of models; "lora:state" is a method of
+-- all modules, unless adapters have one of theirs.
 local function entries_named(word)
   local named = entries.by_name(word)
+  if #named == 0 and word:find "^model:" then named = entries.of_models(word:match ":.*") end
   local method = #named == 0 and word:match "^%l[%w_]*(:[%w_]+)$"
   return method and entries.by_name("module" .. method) or named
 end
@@ -167,7 +177,14 @@ local function print_class(class)
 end
 
 
+local function is_method(entry) return entry.call:find("^x[:.%[]") ~= nil end
+
+
 local function help_with_value(value)
+  if heed.is_tensor(value) then
+    print("a tensor, with these methods")
+    return print_groups(is_method)
+  end
   local part = part_of(value)
   if part then return print_group(group_of(part)) end
   local class = getmetatable(value)
@@ -182,12 +199,12 @@ end
 
 
 ---Prints what is written about a function, a class or an object: how it is called, what it does,
----examples. A name that nothing has finds what has that word in its name or text; without an
----argument it lists all there is.
+---examples; of a tensor the names of its methods. A name that nothing has finds what has that word
+---in its name or text; without an argument it lists all there is.
 ---@param what? string|function|table a name, such as "softmax" or "nn.Linear", or the thing itself
 function help.help(what, ...)
   options.no_more("help", 1, ...)
-  if what == nil or rawequal(what, heed) then print_groups()
+  if what == nil or rawequal(what, heed) then print_groups(function() return true end)
   elseif type(what) == "string" then help_with_word(what)
   else help_with_value(what) end
 end

@@ -24,12 +24,14 @@ local names = require "heed.models.names"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local peft = require "heed.models.adapters"
+local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
 local saving = require "heed.models.saving"
 local sentences = require "heed.models.sentences"
 local static = require "heed.models.static"
 local texts = require "heed.models.texts"
 local tokenizer = require "heed.tokenizer"
+local torch_names = require "heed.internal.torch_names"
 local weights = require "heed.models.weights"
 local whole = require "heed.files.whole"
 
@@ -44,7 +46,8 @@ local M = {}
 ---@field mapped? boolean whether its tensors are views of the file, as `heed.load` has it; false
 ---unless given
 ---@field quantize? string a type of blocks, "q8_0", for the weights of linear layers and
----embeddings, as `model:quantize` has it; all else is float32. Files are mapped meanwhile
+---embeddings, as `model:quantize` has it; all else is float32. A model of which no weight has rows
+---of whole blocks is refused. Files are mapped meanwhile
 ---@field packed? boolean whether a product of many rows on the CPU keeps a copy of its float32
 ---matrix as it is read there, which makes later ones faster and takes as much memory again; true
 ---unless tensors are mapped
@@ -55,8 +58,8 @@ local FLOATS <const> = {bfloat16 = true, float16 = true, float32 = true, float64
 local function check_dtype(who, dtype, how)
   if dtype == nil or FLOATS[dtype] then return end
   local advice = type(dtype) == "string" and rawget(blocks, dtype) and "; " .. how:format(dtype)
-  fail("%s: a floating point type expected as option dtype, got %s%s", who, kind(dtype),
-       advice or "")
+  fail("%s: float32, float64, float16 or bfloat16 expected as option dtype, got %s%s", who,
+       kind(dtype), advice or "")
 end
 
 
@@ -141,6 +144,17 @@ local function pack(model)
 end
 
 
+-- Refuses a model of which no weight went into blocks.
+local function check_quantized(parameters, kept, type)
+  for _, p in ipairs(parameters) do
+    if blocks[p.dtype] then return end
+  end
+  local name = options.names(kept)[1] or refuse.with("option quantize: no weight is a matrix")
+  refuse.with("option quantize: no weight has rows of whole blocks of '%s', which are of %d "
+              .. "elements: '%s' has %s", type, blocks[type].elements, name, kept[name])
+end
+
+
 -- Puts weights into blocks, all other floats into float32, as activations are, and the model on its
 -- device. What is a view of a file then gets memory of its own, unless the caller wants views.
 local function quantize(model, o)
@@ -152,6 +166,7 @@ local function quantize(model, o)
     if message then refuse.with("%s", message) end
     error(kept, 0)
   end
+  check_quantized(parameters, kept, o.quantize)
   model:to("float32")
   if device_of(o) ~= "cpu" then model:to(device_of(o)) end
   local changes = {takers = {}, givers = {}, gradients = {}}
@@ -214,6 +229,7 @@ end
 
 
 local function load(path, o)
+  reading.check_folder(path, "the path of a folder, or of a .gguf file,")
   local folder = static.folder(path)
   if folder then return load_table(path, folder, o) end
   local c, place = Config.read(path), placing(o)
@@ -243,11 +259,12 @@ function M.load(path, given, ...)
   local o = options.read("models.load", given, {
     device = options.any, dtype = options.any, mapped = false, packed = options.any,
     quantize = options.any,
-  })
+  }, torch_names.load)
   if o.packed == nil then o.packed = not o.mapped end
   if type(o.packed) ~= "boolean" then
     fail("models.load: a boolean expected as option packed, got %s", kind(o.packed))
   end
+  if o.device ~= nil then core.called("models.load", heed.zeros, 0, {device = o.device}) end
   check_dtype("models.load", o.dtype, "option quantize = '%s' puts weights into blocks")
   if o.quantize ~= nil then
     check_blocks("models.load", o.quantize)
@@ -367,4 +384,4 @@ function M.load_adapters(path, model, ...)
 end
 
 
-return options.strict("heed.models", M)
+return options.strict("heed.models", M, torch_names.models)

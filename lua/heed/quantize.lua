@@ -25,7 +25,8 @@ function M.quantize(t, type, ...)
     heed.fail("quantize: a tensor expected, got %s", options.kind(t))
   end
   if not t.dtype:find("float") then
-    heed.fail("quantize: a tensor of a float type expected, got %s", t.dtype)
+    heed.fail("quantize: a tensor of a float type expected, got %s; t:to(\"float32\") gives one",
+              t.dtype)
   end
   check_type("quantize", type)
   return core.called("quantize", heed.no_grad, t.to, t:detach(), type)

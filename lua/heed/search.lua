@@ -75,9 +75,10 @@ end
 -- A function by the name of a similarity, of those in a table.
 local function check_word(who, what, word, known)
   if type(word) == "string" and rawget(known, word) then return word end
-  fail("%s: %s as option %s expected, got %s; %s", who,
-       table.concat(options.names(known), ", "), what, kind_of(word),
-       options.hint(tostring(word), options.names(known)))
+  local names = options.names(known)
+  local near = core.nearest(tostring(word), names)
+  fail("%s: %s expected as option %s, got %s%s", who, table.concat(names, ", "), what,
+       kind_of(word), near and ("; did you mean '%s'?"):format(near) or "")
 end
 
 
@@ -103,14 +104,15 @@ function M.similarity(a, b, given, ...)
   options.no_more("search.similarity", 3, ...)
   local o = options.read("search.similarity", given, {similarity = "cosine"})
   local f = SIMILARITIES[check_word("search.similarity", "similarity", o.similarity, SIMILARITIES)]
-  a, b = check_vectors("search.similarity", "a", a), check_vectors("search.similarity", "b", b)
-  if a.dtype ~= b.dtype then
-    fail("search.similarity: vectors of one type expected, got %s and %s", a.dtype, b.dtype)
-  elseif a:size(2) ~= b:size(2) then
+  local x = check_vectors("search.similarity", "a", a)
+  local y = check_vectors("search.similarity", "b", b)
+  if x.dtype ~= y.dtype then
+    fail("search.similarity: vectors of one type expected, got %s and %s", x.dtype, y.dtype)
+  elseif x:size(2) ~= y:size(2) then
     fail("search.similarity: vectors of one size expected, got shapes %s and %s", tostring(a.shape),
          tostring(b.shape))
   end
-  return f(a, b)
+  return f(x, y)
 end
 
 
@@ -167,11 +169,11 @@ end
 
 -- Vectors of the index's size as float32 on the CPU, (N, dim), of length 1 where their cosine
 -- counts; and whether it was one.
-local function prepared(self, who, x)
-  local single
-  x, single = check_vectors(who, "vectors", x)
+local function prepared(self, who, vectors)
+  local x, single = check_vectors(who, "vectors", vectors)
   if x:size(2) ~= self.dim then
-    fail("%s: vectors of %d numbers expected, got shape %s", who, self.dim, tostring(x.shape))
+    fail("%s: vectors of %d numbers expected, got shape %s", who, self.dim,
+         tostring(vectors.shape))
   end
   x = x:detach():to("cpu")
   if not x:isfinite():all() then fail("%s: finite numbers expected in vectors", who) end

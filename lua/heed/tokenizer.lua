@@ -13,6 +13,7 @@ local loading = require "heed.tokenizer.loading"
 local options = require "heed.internal.options"
 local refuse = require "heed.internal.refuse"
 local special = require "heed.tokenizer.special"
+local torch_names = require "heed.internal.torch_names"
 local training = require "heed.tokenizer.training"
 local whole = require "heed.files.whole"
 
@@ -153,7 +154,8 @@ end
 function Tokenizer:encode(text, given)
   local any = options.any
   local o = options.read("encode", given, {special = true, parse = any, pair = any, max = any,
-                                           offsets = false, types = false})
+                                           offsets = false, types = false},
+                         torch_names.encode)
   o.parse = o.parse ~= nil and check_parse(o.parse)
   if o.pair ~= nil then check_text("encode", "option pair", o.pair) end
   if o.max ~= nil then o.max = options.count("encode", "option max", o.max) end
@@ -225,13 +227,13 @@ end
 function Tokenizer:decode(ids, lengths, given)
   local any = options.any
   if heed.is_tensor(lengths) then
-    given = options.read("decode", given, {special = false})
+    given = options.read("decode", given, {special = false}, torch_names.decode)
     given.lengths = lengths
   else
     options.no_more("decode", 2, given)
     given = lengths
   end
-  local o = options.read("decode", given, {special = false, lengths = any})
+  local o = options.read("decode", given, {special = false, lengths = any}, torch_names.decode)
   local rows = rows_of(ids)
   if not rows then
     if o.lengths ~= nil then fail("decode: rows of ids expected where lengths are given") end
@@ -279,7 +281,7 @@ end
 ---@param given? {special: boolean} special tokens too; false unless given
 ---@return heed.Tokenizer.Stream
 function Tokenizer:stream(given)
-  local o = options.read("stream", given, {special = false})
+  local o = options.read("stream", given, {special = false}, torch_names.decode)
   return setmetatable({tokenizer = self, native = native.stream(o.special)}, Stream)
 end
 
@@ -343,6 +345,11 @@ function Tokenizer:unknown() return native.unknown(self.native) end
 ---How many ids there are.
 ---@return integer
 function Tokenizer:__len() return native.count(self.native) end
+
+
+function Tokenizer:__call()
+  fail("tokenizer: it is not called itself; write tokenizer:encode(text)")
+end
 
 
 function Tokenizer:__tostring() return ("heed.Tokenizer(%d tokens)"):format(#self) end

@@ -249,6 +249,8 @@ return {
   {heed.rotate_pairs, {x, heed.zeros(3), heed.zeros(3)},
    "rotate_pairs: argument 'cos': a column for each pair expected, from 1 to 2 of a tensor of " ..
    "shape (3, 4), got shape (3)"},
+  {heed.rotate_pairs, {heed.zeros(3, 1), heed.zeros(1), heed.zeros(1)},
+   "rotate_pairs: argument 'input': at least 2 columns expected, got shape (3, 1)"},
   {heed.rotate_pairs, {x, heed.zeros(2, 2), heed.zeros(2, 2)},
    "rotate_pairs: argument 'cos': a shape that broadcasts to (3, 2) expected, got (2, 2)"},
   {heed.rotate_pairs, {x, heed.zeros(2), heed.zeros(1)},

@@ -425,7 +425,9 @@ static const char *const type_names[] = {        /* float is most likely the fir
 #define VALUE_TYPES 7              /* the first of them, which are no blocks */
 
 static const struct { const char *name, *type; } torch_types[] = {
-  {"double", "float64"}, {"half", "float16"}, {"int", "int64"}, {"long", "int64"}, {"byte", "uint8"}
+  {"double", "float64"}, {"half", "float16"}, {"int", "int64"}, {"long", "int64"},
+  {"byte", "uint8"}, {"f16", "float16"}, {"fp16", "float16"}, {"bf16", "bfloat16"},
+  {"f32", "float32"}, {"fp32", "float32"}, {"f64", "float64"}, {"fp64", "float64"}
 };
 
 const char *nearest_type (const char *name) {

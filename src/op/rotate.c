@@ -36,6 +36,9 @@ static bool check_angles (call *c, rotation *o) {
       !check_same_shape(c, cosine, sine)) return false;
   const int64_t columns = o->x->at.size[o->x->at.rank - 1];
   o->pairs = o->cos->at.size[o->cos->at.rank - 1];
+  if (columns < 2)
+    return check_refuse(c, ARG(rotate_pairs, input), "at least 2 columns expected, got shape %s",
+                        layout_text(&o->x->at, have));
   if (o->pairs < 1 || o->pairs > columns / 2)
     return check_refuse(c, cosine, "a column for each pair expected, from 1 to %lld of a tensor of "
                         "shape %s, got shape %s", (long long)columns / 2,

@@ -36,8 +36,8 @@ local function rotated_columns(who, D, fraction)
   end
   local n = math.floor(D * fraction)
   if n < 2 or n % 2 == 1 then
-    heed.fail("%s: an even number of columns, at least 2, expected, got %d: %g of %d", who, n,
-              fraction, D)
+    heed.fail("%s: an even number of columns (head_dim of attention), at least 2, expected, got "
+              .. "%d%s", who, n, fraction < 1 and (": %g of %d"):format(fraction, D) or "")
   end
   return n
 end

@@ -75,6 +75,19 @@ local function following(self, state)
 end
 
 
+---Refuses a constraint for a model whose tokenizer has other tokens. One that cannot be read, or
+---that is none, is not compared.
+---@param who string
+---@param tokenizer any the model's
+function Constraint:check_tokenizer(who, tokenizer)
+  local same_class = rawequal(getmetatable(tokenizer), getmetatable(self.tokenizer))
+  local difference = same_class and vocabulary.difference(self.tokenizer, tokenizer)
+  if not difference then return end
+  heed.fail("%s: option logits: a constraint for the model's tokenizer expected, got one whose "
+            .. "tokenizer has %s; write heed.%s(model.tokenizer, ...)", who, difference, self.who)
+end
+
+
 local function check_ids(who, name, ids)
   if type(ids) ~= "table" then
     heed.fail("%s: a list of ids expected as argument '%s', got %s", who, name, options.kind(ids))
@@ -165,7 +178,7 @@ end
 function Constraint:__tostring() return ("heed.Constraint(%s)"):format(self.who) end
 
 
-options.guard(Constraint, {apply = 3, complete = 1, over = 1},
+options.guard(Constraint, {apply = 3, check_tokenizer = 2, complete = 1, over = 1},
               {is = Constraint.is, what = "a constraint", variable = "constraint"})
 options.strict("constraint", Constraint)
 

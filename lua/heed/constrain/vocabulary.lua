@@ -2,6 +2,7 @@
 -- a text that stands before it.
 
 local heed = require "heed"
+local options = require "heed.internal.options"
 
 local vocabulary = {}
 
@@ -46,6 +47,29 @@ local function read(tok)
     end
   end
   return root
+end
+
+
+-- Pairs of tokenizers whose tokens are the same.
+local same = setmetatable({}, {__mode = "k"})
+
+
+---How the tokens of two tokenizers differ; nil where each id has the same token in both, as where
+---a directory was read twice. Equal ones are compared once.
+---@param one heed.Tokenizer
+---@param other heed.Tokenizer
+---@return string? difference "300 tokens, not 400"
+function vocabulary.difference(one, other)
+  if rawequal(one, other) or same[one] and same[one][other] then return nil end
+  if #one ~= #other then return ("%d tokens, not %d"):format(#one, #other) end
+  for id = 1, #one do
+    local a, b = one:token(id), other:token(id)
+    if a ~= b then
+      return ("%s as token %d, not %s"):format(options.kind(a), id, options.kind(b))
+    end
+  end
+  same[one] = same[one] or setmetatable({}, {__mode = "k"})
+  same[one][other] = true
 end
 
 

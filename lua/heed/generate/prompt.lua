@@ -30,8 +30,9 @@ end
 
 
 local function refuse(prompt)
-  fail("generate: ids (T) or (B, T), a list of ids or a list of lists expected as prompt, got %s",
-       options.typed(prompt))
+  fail("generate: ids (T) or (B, T), a list of ids or a list of lists expected as prompt, got %s%s",
+       options.typed(prompt), type(prompt) == "string"
+       and "; model:generate takes texts, of a model of heed.models.load" or "")
 end
 
 

@@ -100,6 +100,18 @@ function entries.by_name(name)
 end
 
 
+---The entries of a method of classes of models.
+---@param method string ":hidden"
+---@return heed.reference.entry[]
+function entries.of_models(method)
+  local found = {}
+  for _, entry in ipairs(entries.all()) do
+    if entry.path:match("^%l+model(:.*)$") == method then found[#found + 1] = entry end
+  end
+  return found
+end
+
+
 ---The entries about a function or a class.
 ---@param value any
 ---@return heed.reference.entry[]

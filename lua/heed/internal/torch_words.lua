@@ -1,8 +1,10 @@
--- Names of PyTorch's that heed has under others, with what to write here, for messages about
--- unknown names, which read them through heed.internal.torch_names. For a name without an entry,
--- messages suggest the nearest name.
+-- Names of PyTorch's and its libraries' that heed has under others, with what to write here, for
+-- messages about unknown names, which read them through heed.internal.torch_names. For a name
+-- without an entry, messages suggest the nearest name.
 
 local F = "heed.relu(x) or x:relu(): all operations are functions of heed and methods"
+
+local LOAD <const> = "heed.models.load(folder), of a folder or a .gguf file of this machine"
 
 local NO_DECOMPOSITION = "your own: heed has no decompositions of matrices"
 
@@ -28,6 +30,7 @@ torch_words.heed = {
   cov = "x:matmul(x:t()) / (x:size(2) - 1), where x = x - x:mean(2, {keepdim = true})",
   device = 'its name, such as "cpu" or "cuda:0"',
   from_numpy = 'heed.load("array.npy")',
+  from_pretrained = LOAD,
   functional = F,
   get_peft_model = "adapters = nn.lora(model, {rank = 8})",
   get_rng_state = "heed.rng_state()",
@@ -39,6 +42,7 @@ torch_words.heed = {
   pad_sequence = "heed.pad(lists): it gives lengths, too",
   pi = "math.pi",
   rearrange = "x:permute, x:flatten and x:unflatten, or heed.einsum",
+  rope = "heed.position.rope(x), or option rope = true of layers",
   scaled_dot_product_attention = "heed.attention(q, k, v, {causal = true})",
   set_default_device = "heed.default_device(name)",
   set_grad_enabled = "heed.no_grad(f) or heed.enable_grad(f)",
@@ -156,9 +160,14 @@ torch_words.attention = {
 
 ---Options of calls of `torch.nn.Transformer` and its layers, beside those of attention.
 torch_words.transformer = setmetatable({
+  attention_mask = "keys = k, bool, true where tokens are; or lengths = n",
+  input_ids = "the ids as the first argument",
   memory_is_causal = "context_mask = heed.mask.causal()",
   memory_key_padding_mask = "context_keys = k, true where the context has tokens",
   memory_mask = "context_mask = m, true where one may attend",
+  output_attentions = "weights = true",
+  past_key_values = "cache = nn.Cache()",
+  position_ids = "positions = p, from 0",
   src_is_causal = "causal = true of an encoder, source_mask = heed.mask.causal() of a Transformer",
   src_key_padding_mask = "keys = k of an encoder, context_keys = k of a Transformer, true where "
                          .. "tokens are",
@@ -166,6 +175,8 @@ torch_words.transformer = setmetatable({
   tgt_is_causal = "causal = true, as decoders have it unless given",
   tgt_key_padding_mask = "keys = k, true where the target has tokens",
   tgt_mask = "mask = m, true where one may attend",
+  token_type_ids = "types = t, from 1, of a model that has some",
+  use_cache = "cache = nn.Cache()",
 }, {__index = torch_words.attention})
 
 
@@ -181,8 +192,11 @@ torch_words.multihead = {
 }
 
 
----Options of `generate` of the library transformers.
+local TEXTS <const> = "; or call model:generate, which takes texts, of a model of heed.models.load"
+
+---Options of `generate` of the library transformers, and of `model:generate`, for `heed.generate`.
 torch_words.generate = {
+  ends = "stop = id, or a list of ids",
   eos_token = "stop = id, or a list of ids",
   eos_token_id = "stop = id, or a list of ids",
   do_sample = "temperature = 1; the best id is taken each time unless given",
@@ -191,9 +205,80 @@ torch_words.generate = {
   max_tokens = "max = n",
   num_beams = "beams = n",
   prompt_lookup_num_tokens = "lookup = n",
+  on_text = "on_token = f" .. TEXTS,
+  stop_strings = "stop = f, of the new ids" .. TEXTS,
   streamer = "on_token = f",
   use_cache = "cache = false, or a cache",
 }
+
+---The same for `model:generate`, which knows texts.
+torch_words.words = setmetatable({
+  eos_token = "ends = id, or a list of ids",
+  eos_token_id = "ends = id, or a list of ids",
+  stop_strings = "stop = text, or a list of texts",
+  streamer = "on_text = f",
+}, {__index = torch_words.generate})
+
+
+local CUT <const> = "max = n, in ids"
+
+---Options of tokenizers of the library transformers.
+torch_words.encode = {
+  add_special_tokens = "special = false for none; they are there unless given",
+  max_length = CUT,
+  padding = "nothing: ids of a list of texts are padded, and their lengths come behind them",
+  return_offsets_mapping = "offsets = true",
+  return_tensors = "nothing: ids are a tensor",
+  return_token_type_ids = "types = true",
+  text_pair = "pair = text",
+  truncation = CUT,
+}
+
+torch_words.decode = {
+  skip_special_tokens = "special = true to keep them; they are left out unless given",
+}
+
+
+---Options of the training of tokenizers in the library tokenizers.
+torch_words.tokenizer_train = {
+  files = "text = s, or texts = list or function",
+  min_frequency = "least = n",
+  special_tokens = 'special = {pad = "<pad>", "<other>"}',
+  vocab_size = "vocabulary = n",
+}
+
+
+---Options of `apply_chat_template` of the library transformers.
+torch_words.chat = {
+  add_generation_prompt = "prompt = true",
+  chat_template = "template = t",
+  tokenize = "ids = true",
+}
+
+
+---Options of models of texts in the library sentence-transformers.
+torch_words.embed = {
+  batch_size = "batch = n",
+  max_length = CUT,
+  max_seq_length = CUT,
+  normalize_embeddings = "nothing: modules.json says so; vectors:normalize(2, -1) does it",
+  prompt_name = 'prompt = "query", by its name in the directory',
+  truncate_dim = "dims = n",
+}
+
+
+---Options of `from_pretrained` of the library transformers.
+torch_words.load = {
+  device_map = 'device = "cuda"',
+  load_in_4bit = 'quantize = "q4_0"',
+  load_in_8bit = 'quantize = "q8_0"',
+  quantization_config = 'quantize = "q8_0"',
+  torch_dtype = 'dtype = "bfloat16"',
+}
+
+
+---Names of the library transformers, for `heed.models`.
+torch_words.models = {from_pretrained = LOAD}
 
 
 local SQUARED <const> = "function(x) return x:relu():square() end"
@@ -255,6 +340,7 @@ torch_words.nn = {
   NLLLoss = "heed.nll_loss(x, targets)",
   ParameterDict = "a table in a field: self.weights = {first = nn.Parameter(t)}",
   ParameterList = "a list in a field: self.weights = {nn.Parameter(t)}",
+  RotaryEmbedding = "option rope = true of layers, or heed.position.rope(x)",
   SmoothL1Loss = "heed.smooth_l1_loss(x, y)",
   TransformerDecoder = "nn.Decoder(dim, heads, layers)",
   TransformerDecoderLayer = "nn.DecoderLayer(dim, heads, hidden)",
@@ -277,6 +363,7 @@ torch_words.module = {
   delete_adapter = "adapters:unload(m), of what nn.lora(m) returned",
   disable_adapter = "adapters:unload(m), of what nn.lora(m) returned",
   double = 'm:to("float64")',
+  encode = "model:embed(texts), of a model of texts of heed.models.load",
   float = 'm:to("float32")',
   half = 'm:to("float16")',
   load_state_dict = "m:load_state(tensors)",
@@ -307,6 +394,10 @@ torch_words.optim = {
   lr_scheduler = "opt.lr = rate * schedule(step), with one such as heed.optim.cosine(steps)",
   swa_utils = "heed.optim.EMA(model)",
 }
+
+
+---Options of optimisers elsewhere.
+torch_words.optimizer_options = {learning_rate = "lr = rate"}
 
 
 ---Methods of `torch.optim.Optimizer`.

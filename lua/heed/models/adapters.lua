@@ -230,6 +230,7 @@ end
 ---@param model heed.models.Model
 ---@return heed.Lora
 function M.load(path, model)
+  reading.check_folder(path, "the path of a folder")
   local rank_of, scale_of, dropout = read_config(path)
   local source = rawget(model, "origin").source
   local found = matrices(model, source, read_tensors(path), rank_of, scale_of)

@@ -10,6 +10,7 @@ local Model = require "heed.models.model"
 local options = require "heed.internal.options"
 local part = require "heed.nn.part"
 local positions = require "heed.nn.positions"
+local texts = require "heed.models.texts"
 local transformer = require "heed.nn.transformer"
 
 local WHO <const> = "models.CausalModel"
@@ -87,7 +88,7 @@ function CausalModel:hidden(ids, given)
   end
   local o = {}
   for name, value in pairs(given or {}) do o[name] = value end
-  local x = part.call(WHO, self, "words", ids)
+  local x = texts.embedded(WHO, self, ids)
   if self.embed_scale then x = scaled(x, field.factor(self, "embed_scale")) end
   if self.position then x = add_positions(self, x, o) end
   return part.of(WHO, self, "body")(x, o)

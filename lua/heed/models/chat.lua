@@ -89,15 +89,44 @@ end
 
 -- Rendering -----------------------------------------------------------------------------------
 
-local function check_messages(list)
-  if not values.is_list(list) then fail("chat: a list of messages expected") end
-  for i = 1, list.n do
-    local role = values.is_map(list[i]) and list[i].at.role
-    if not Text.is(role) then
-      fail("chat: a message expected at position %d, as in {role = \"user\", content = \"…\"}, "
-           .. "got %s", i, values.kind(list[i]))
-    end
+-- What a message may have in the place of content, as transformers has it.
+local INSTEAD <const> = {"function_call", "tool_calls", "tool_responses"}
+
+local function has_content(message)
+  local content = message.content
+  if content ~= nil and not rawequal(content, values.none) then
+    return Text.is(content) or values.is_list(content) or values.is_map(content)
   end
+  for _, name in ipairs(INSTEAD) do
+    if values.is_list(message[name]) or values.is_map(message[name]) then return true end
+  end
+  return false
+end
+
+
+local function check_message(message, i)
+  local role = values.is_map(message) and message.at.role
+  if not Text.is(role) then
+    fail("chat: a message expected at position %d, as in {role = \"user\", content = \"…\"}, "
+         .. "got %s", i, values.kind(message))
+  elseif not has_content(message.at) then
+    local content = message.at.content
+    fail("chat: a text or a list of parts expected as content of message %d, or tool_calls in its "
+         .. "place, got %s", i, content == nil and "nil" or values.kind(content))
+  end
+end
+
+
+-- The messages of a call, as values.
+local function read_messages(given)
+  local is_json = type(given) == "string" and given:find("^%s*%[")
+  local list = type(given) == "table" and values.from(given, "messages")
+               or is_json and values.from_json(given, "messages")
+  if not list or not values.is_list(list) then
+    fail("chat: a list of messages expected, {{role = \"user\", content = \"…\"}}, or its JSON, "
+         .. "got %s", list and "a table with names" or kind(given))
+  end
+  for i = 1, list.n do check_message(list[i], i) end
   return list
 end
 
@@ -113,7 +142,7 @@ end
 -- always passes them.
 local function variables_of(self, messages, o)
   local own = {
-    messages = check_messages(given_value(messages, "messages")), add_generation_prompt = o.prompt,
+    messages = read_messages(messages), add_generation_prompt = o.prompt,
   }
   for name, text in pairs(self.tokens) do own[name] = Text.of(text) end
   for _, name in ipairs{"tools", "documents"} do

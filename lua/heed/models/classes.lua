@@ -8,6 +8,7 @@ local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
 local sentences = require "heed.models.sentences"
 local texts = require "heed.models.texts"
+local torch_names = require "heed.internal.torch_names"
 
 local quoted = refuse.quoted
 
@@ -101,12 +102,15 @@ end
 
 -- Logits ------------------------------------------------------------------------
 
--- The options of a call, checked.
-local function read(who, given)
+-- The options of a call, checked. Two texts have more tokens around them than one.
+local function read(who, model, given)
   local o = options.read(who, given, {batch = 32, max = options.any, pair = options.any,
-                                      parse = true})
+                                      parse = true}, torch_names.embed)
   o.batch = options.count(who, "option batch", o.batch)
-  if o.max ~= nil then o.max = options.count(who, "option max", o.max) end
+  if o.max ~= nil then
+    local pair = (who == "score" or o.pair ~= nil) and "" or nil
+    texts.check_max(who, model, o.max, #model:ids("", {pair = pair}))
+  end
   return o
 end
 
@@ -174,7 +178,7 @@ function classes.score(model, query, list, given)
     heed.fail("score: a model with one label expected, got %d: %s; model:classify(text, {pair = "
               .. "...}) gives them", #plan.names, table.concat(plan.names, ", "))
   end
-  local o = read("score", given)
+  local o = read("score", model, given)
   if o.pair ~= nil then heed.fail("score: option pair is classify's; pairs are query and texts") end
   if type(query) ~= "string" then
     heed.fail("score: a string expected as query, got %s", options.kind(query))
@@ -248,7 +252,7 @@ local function read_pairs(pair, n)
   if pair == nil then return {} end
   local list = texts.list("classify", "a text as option pair", pair)
   if options.last(list) ~= n then
-    heed.fail("classify: as many texts as option pair expected as first texts, %d, got %d", n,
+    heed.fail("classify: option pair: %d text%s expected, got %d", n, n == 1 and "" or "s",
               options.last(list))
   end
   return checked("classify: option pair", list)
@@ -286,7 +290,7 @@ function classes.classify(model, list, given)
     heed.fail("classify: a model with classes expected, whose class ends in "
               .. "ForSequenceClassification or ForTokenClassification")
   end
-  local o = read("classify", given)
+  local o = read("classify", model, given)
   o.who = "classify"
   local all, single = texts.list("classify", "a text", list)
   all = checked("classify", all)

@@ -14,6 +14,7 @@ local options = require "heed.internal.options"
 local part = require "heed.nn.part"
 local places = require "heed.attention.places"
 local positions = require "heed.nn.positions"
+local texts = require "heed.models.texts"
 local transformer = require "heed.nn.transformer"
 
 local WHO <const> = "models.EncoderModel"
@@ -131,7 +132,7 @@ end
 ---@return heed.Tensor[]? weights of each layer, with option weights
 function EncoderModel:hidden(ids, given)
   local o, kinds = read(self, given)
-  local x = part.call(WHO, self, "words", ids)
+  local x = texts.embedded(WHO, self, ids)
   if self.types then x = add_types(self, x, kinds) end
   if self.position then x = add_positions(self, x, ids, o) end
   if self.norm then x = part.call(WHO, self, "norm", x) end

@@ -10,6 +10,7 @@ local search = require "heed.search"
 require "heed.nn.quantize"
 local sentences = require "heed.models.sentences"
 local texts = require "heed.models.texts"
+local torch_names = require "heed.internal.torch_names"
 local words = require "heed.models.words"
 
 ---A model of a directory.
@@ -44,10 +45,9 @@ function Model:embed(list, given)
   end
   local o = options.read("embed", given, {
     batch = 32, dims = options.any, max = options.any, parse = true, prompt = options.any,
-  })
+  }, torch_names.embed)
   o.batch = options.count("embed", "option batch", o.batch)
   if o.dims ~= nil then o.dims = options.count("embed", "option dims", o.dims) end
-  if o.max ~= nil then o.max = options.count("embed", "option max", o.max) end
   local all, single = texts.list("embed", "a text", list)
   local vectors = heed.no_grad(sentences.embed, self, plan, all, o)
   return single and vectors[1] or vectors
@@ -109,7 +109,7 @@ Model.id_options = {max = options.any, pair = options.any, parse = true}
 ---@return integer[] ids
 ---@return integer[] types of which text of a pair each token is, from 1
 function Model:ids(text, given)
-  local o = options.read("ids", given, Model.id_options)
+  local o = options.read("ids", given, Model.id_options, torch_names.encode)
   local ids, types = self.tokenizer:encode(text, {
     max = o.max or rawget(self, "limit") or nil, pair = o.pair, parse = o.parse, types = true,
   })
@@ -130,11 +130,12 @@ end
 ---messages in tables: `{"<|user|>", {m.content}, "<|end|>"}`
 
 ---What a chat is for the model, by the chat template of its directory.
----@param messages table[]|string lists of {role = "user", content = "…"}, or the same as JSON
+---@param messages table[]|string a list of {role = "user", content = "…"}, or the same as JSON;
+---tool_calls may stand in the place of content
 ---@param given? heed.models.chat.options
 ---@return string|heed.Tensor
 function Model:chat(messages, given)
-  local o = options.read("chat", given, Chat.known)
+  local o = options.read("chat", given, Chat.known, torch_names.chat)
   local text = self.chats:render(messages, o)
   return o.ids and Chat.encode(self.tokenizer, text) or text.bytes
 end

@@ -19,6 +19,18 @@ function reading.without_nulls(object)
 end
 
 
+---Refuses a path that names no folder: that of a file, or of nothing that is here.
+---@param path string
+---@param what string is wanted, for messages
+function reading.check_folder(path, what)
+  local file <close>, _, missing = core.open_file(path)
+  if file then refuse.with("%s expected, got that of a file", what) end
+  if not missing then return end
+  refuse.with("there is no such folder; nothing is downloaded%s",
+              path:sub(1, 1) == "~" and ", and '~' is a name as any other" or "")
+end
+
+
 ---Reads a file that holds an object, or a list where that is wanted. What is null in an object is
 ---left out unless `whole`.
 ---@param path string

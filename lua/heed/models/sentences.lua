@@ -143,15 +143,18 @@ local function read_similarity(c)
 end
 
 
+-- The prompts of a directory, beside those that sentence-transformers has in any: empty ones.
 local function read_prompts(c)
-  local prompts, default = c.prompts or {}, c.default_prompt_name
-  if type(prompts) ~= "table" or json.is_array(prompts) then
+  local given, default = c.prompts or {}, c.default_prompt_name
+  local prompts = {query = "", document = ""}
+  if type(given) ~= "table" or json.is_array(given) then
     refuse.with("prompts: an object expected")
   end
-  for name, text in next, prompts do
+  for name, text in next, given do
     if type(text) ~= "string" then
       refuse.with("prompts: a string expected as %s", quoted(name))
     end
+    prompts[name] = text
   end
   if default ~= nil and prompts[default] == nil then
     refuse.with("default_prompt_name: one of the prompts expected, got %s",
@@ -200,23 +203,32 @@ end
 ---@field parse? boolean whether special tokens that a text spells become those, as
 ---sentence-transformers has it; true unless given
 
--- The prompt's text, and how many tokens of it are left out of the vectors.
+-- The prompt's text, how many tokens of it are left out of the vectors, and the text whose tokens
+-- are there beside those that count.
 local function prompt_of(model, plan, o)
   local name = o.prompt
   if name == nil then name = plan.default_prompt end
-  if name == false then return "", 0 end
+  if name == false then return "", 0, "" end
   local text = type(name) == "string" and rawget(plan.prompts, name)
   if not text then
     heed.fail("embed: the name of a prompt expected as option prompt, got %s; %s",
               options.kind(name), options.hint(tostring(name), options.names(plan.prompts)))
   end
-  if plan.include_prompt or text == "" then return text, 0 end
+  if plan.include_prompt or text == "" then return text, 0, "" end
   local tok, parse = model.tokenizer, o.parse
   local own = plan.lower and lower(text) or text
   local all, plain = tok:encode(own, {parse = parse}),
                      tok:encode(own, {special = false, parse = parse})
   local ends = #all > #plain and (#plain == 0 or all[-1] ~= plain[-1])
-  return text, #all - (ends and 1 or 0)
+  return text, #all - (ends and 1 or 0), own
+end
+
+
+local function has_texts(list)
+  for i = 1, options.last(list) do
+    if type(rawget(list, i)) == "string" then return true end
+  end
+  return false
 end
 
 
@@ -265,8 +277,12 @@ end
 ---@param o heed.models.embed.options
 ---@return heed.Tensor (N, D)
 function sentences.embed(model, plan, list, o)
-  local prompt, skipped = prompt_of(model, plan, o)
+  local prompt, skipped, beside = prompt_of(model, plan, o)
   local rows = {}
+  if o.max ~= nil then
+    texts.check_max("embed", model, o.max,
+                    has_texts(list) and #model:ids(beside, {parse = o.parse}) or 0)
+  end
   for i = 1, options.last(list) do
     rows[i] = ids_of(model, plan, rawget(list, i), prompt, i, o)
   end

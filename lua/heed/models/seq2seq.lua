@@ -13,6 +13,7 @@ local parameter = require "heed.nn.parameter"
 local part = require "heed.nn.part"
 local places = require "heed.attention.places"
 local positions = require "heed.nn.positions"
+local texts = require "heed.models.texts"
 local transformer = require "heed.nn.transformer"
 
 local WHO <const> = "models.SequenceModel"
@@ -115,7 +116,7 @@ end
 
 
 local function embedded(self, ids)
-  local x = part.call(WHO, self, "words", ids)
+  local x = texts.embedded(WHO, self, ids)
   return self.embed_scale and x * field.factor(self, "embed_scale") or x
 end
 

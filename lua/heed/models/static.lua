@@ -11,10 +11,11 @@ local Model = require "heed.models.model"
 local names = require "heed.models.names"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
-local part = require "heed.nn.part"
 local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
 local sentences = require "heed.models.sentences"
+local texts = require "heed.models.texts"
+local torch_names = require "heed.internal.torch_names"
 local weights = require "heed.models.weights"
 
 local quoted = refuse.quoted
@@ -55,7 +56,7 @@ function StaticModel:hidden(ids, given)
     heed.fail("models.StaticModel: no options expected, got %s", options.kind(given))
   end
   if self.mapping then ids = field.tensor(self, "mapping")[ids] end
-  local x = part.call("models.StaticModel", self, "words", ids)
+  local x = texts.embedded("models.StaticModel", self, ids)
   return self.weight and x * field.tensor(self, "weight")[given_ids]:unsqueeze(-1) or x
 end
 
@@ -108,7 +109,7 @@ end
 ---@param given? heed.models.ids.options without a pair
 ---@return integer[]
 function StaticModel:ids(text, given)
-  local o = options.read("ids", given, Model.id_options)
+  local o = options.read("ids", given, Model.id_options, torch_names.encode)
   if o.pair ~= nil then heed.fail("ids: option pair: a table of vectors takes one text") end
   local tok, most = self.tokenizer, o.max or self.limit or nil
   options.text("ids", "the text", text)

@@ -1,8 +1,10 @@
 -- Texts for a model: how many tokens one may have, and rows of ids in batches of like lengths.
 
+local field = require "heed.internal.field"
 local first_parameter = require "heed.nn.first_parameter"
 local heed = require "heed"
 local options = require "heed.internal.options"
+local part = require "heed.nn.part"
 local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
 
@@ -53,6 +55,44 @@ function texts.limit(path, model)
   if is_length(most) and pad then most = most - (pad + 1) end
   if not is_length(own) then return is_length(most) and most or nil end
   return is_length(most) and math.min(own, most) or own
+end
+
+
+---Refuses option `max` where no token of a text would be left, or a position has no row.
+---@param who string
+---@param model heed.models.Model
+---@param max any
+---@param around integer tokens that are there beside the text's own
+---@return integer
+function texts.check_max(who, model, max, around)
+  local learnt, pad = rawget(model, "position"), rawget(model, "pad")
+  local most = learnt and field.matrix(learnt, "weight"):size(1) - (pad and pad + 1 or 0)
+  max = options.count(who, "option max", max)
+  if max > around and not (most and max > most) then return max end
+  heed.fail("%s: option max: %s expected, got %d", who,
+            most and ("%d to %d"):format(around + 1, most)
+            or ("at least %d"):format(around + 1), max)
+end
+
+
+-- Ids ----------------------------------------------------------------------------
+
+local function is_text(value)
+  return type(value) == "string" or type(value) == "table" and type(rawget(value, 1)) == "string"
+end
+
+
+---The features that ids become first, in the field `words`. Texts are no ids.
+---@param who string
+---@param model heed.models.Model
+---@param ids any
+---@return heed.Tensor
+function texts.embedded(who, model, ids)
+  if is_text(ids) then
+    heed.fail("%s: ids of shape (B, T) expected, got %s; model.tokenizer:encode gives ids, and "
+              .. "texts are for model:embed, classify, score or generate", who, options.kind(ids))
+  end
+  return part.call(who, model, "words", ids)
 end
 
 

@@ -60,7 +60,8 @@ end
 local function refuse(prompt, where, cache)
   local is_empty = type(prompt) == "table" and next(prompt) == nil
   fail("generate: a text, ids, messages, or a list of such expected as prompt%s, got %s%s", where,
-       kind(prompt), is_empty and Prompt.advice(cache) or "")
+       kind(prompt), is_message(prompt) and "; write {message}"
+       or is_empty and Prompt.advice(cache) or "")
 end
 
 
@@ -134,11 +135,12 @@ end
 
 
 local function read_options(model, given)
-  local o = options.read("generate", given, known, torch_names.generate)
+  local o = options.read("generate", given, known, torch_names.words)
   o.own = generation.used(model.generation, o.config)
   for _, name in ipairs{"on_text", "on_token"} do
     if o[name] ~= nil then options.callable("generate", "option " .. name, o[name]) end
   end
+  if Constraint.is(o.logits) then o.logits:check_tokenizer("generate", model.tokenizer) end
   o.stops, o.stop = read_stops(o)
   o.ends = read_ends(o)
   return o

@@ -284,16 +284,16 @@ function adapters.all(paths, list)
 end
 
 
----Where the modules of a model stand, by a test of their paths.
+---Where the modules of a model stand, by a test of their paths and themselves.
 ---@param model heed.Module
----@param wanted fun(path: string): any
+---@param wanted fun(path: string, module: heed.Module): any
 ---@return {path: string, table: table, key: any, value: heed.Module}[]
 function adapters.places(model, wanted)
   local places = {}
   for path, module in model:named_modules() do
     for _, f in ipairs(module:fields()) do
       local below = path == "" and f.name or path .. "." .. f.name
-      if f.role == "module" and wanted(below) then
+      if f.role == "module" and wanted(below, f.value) then
         local t, key = place_of(module, f.name)
         places[#places + 1] = {path = below, table = t, key = key, value = f.value}
       end

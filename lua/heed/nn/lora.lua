@@ -44,15 +44,15 @@ local PUBLISHED <const> = {
 -- Places of layers whose paths end with a target.
 local function places_in(model, targets)
   local found, names = {}, {}
-  local places = adapters.places(model, function(path)
-    names[path:match("[^.]+$")] = true
+  local places = adapters.places(model, function(path, layer)
+    if adapters.is_linear(layer) then names[path:match("[^.]+$")] = true end
     return is_target(path, targets, found)
   end)
   for _, place in ipairs(places) do check_target(place.path, place.value) end
   for _, name in ipairs(targets) do
     if not found[name] then
       local own = rawget(PUBLISHED, name)
-      heed.fail("%s: no layer is called '%s'; %s", WHO, name,
+      heed.fail("%s: no linear layer is called '%s'; %s", WHO, name,
                 own and names[own] and ("did you mean '%s'?"):format(own)
                 or options.hint(name, options.names(names)))
     end

@@ -43,12 +43,13 @@ function tree.title(module)
 end
 
 
--- The shape of a tensor, or where it was met before; and how many numbers it adds.
+-- The shape of a tensor, and its type unless that is float32; or where it was met before. Behind
+-- them how many numbers it adds.
 local function shape(self, path, t, role)
   if self.first[t] then return "= " .. self.first[t], 0 end
   self.first[t] = path
   if not pcall(heed.numel, t) then return "[released]", 0 end
-  local text = tostring(t.shape)
+  local text = tostring(t.shape) .. (t.dtype ~= "float32" and " " .. t.dtype or "")
   if role ~= "parameter" then return text, 0 end
   return t.requires_grad and text or text .. " frozen", t:numel()
 end

@@ -5,6 +5,7 @@
 local core = require "heed.core"
 local make = require("heed.optim.optimizer").make
 local options = require "heed.internal.options"
+local torch_names = require "heed.internal.torch_names"
 
 local kinds = {}
 
@@ -18,7 +19,8 @@ local function optimizer(name, parameters, given, ...)
     local value = o.default
     defaults[option] = type(value) == "table" and table.move(value, 1, #value, 1, {}) or value
   end
-  return make(name, who, parameters, options.read(who, given, defaults))
+  return make(name, who, parameters,
+              options.read(who, given, defaults, torch_names.optimizer_options))
 end
 
 

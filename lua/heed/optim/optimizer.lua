@@ -113,7 +113,7 @@ local function read_groups(who, given, o)
     if type(group) ~= "table" or getmetatable(group) then
       fail("%s: {params = ...} expected as group %d, got %s", who, i, options.kind(group))
     end
-    local read = options.read(who, group, known)
+    local read = options.read(who, group, known, torch_names.optimizer_options)
     groups[i] = {params = read.params, options = read}
     read.params = nil
   end

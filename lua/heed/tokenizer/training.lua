@@ -5,6 +5,7 @@ local heed = require "heed"
 local json = require "heed.files.json"
 local options = require "heed.internal.options"
 local special = require "heed.tokenizer.special"
+local torch_names = require "heed.internal.torch_names"
 
 local fail, kind = heed.fail, options.kind
 local native <const>, null <const> = core.text, json.null
@@ -181,7 +182,8 @@ local OPTIONS <const> = {
 
 local function read_options(given)
   local which = type(given) == "table" and rawget(given, "kind") or nil
-  local o = options.read(WHO, given, OPTIONS[which] or OPTIONS.bpe)
+  local o = options.read(WHO, given, OPTIONS[which] or OPTIONS.bpe,
+                         torch_names.tokenizer_train)
   if not OPTIONS[which] then
     fail("%s: 'bpe' or 'wordpiece' expected as option kind, got %s", WHO, kind(which))
   end
