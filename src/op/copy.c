@@ -93,9 +93,9 @@ static bool check_conversion (call *c, heed_tensor *t, heed_type type) {
     return check_refuse(c, dtype, "a tensor cannot be converted to %s, which is only read",
                         scalar_names[type]);
   if (!scalar_is_float(t->type) || t->number)
-    return check_refuse(c, input, "a tensor of a float type expected for %s, got %s; "
-                        "x:to(\"float32\") gives one",
-                        scalar_names[type], t->number ? "a number" : scalar_names[t->type]);
+    return check_refuse(c, input, "a tensor of a float type expected for %s, got %s%s",
+                        scalar_names[type], t->number ? "a number" : scalar_names[t->type],
+                        t->number ? "" : "; x:to(\"float32\") gives one");
   return !c->cx->scope.recording || !heed_requires_grad(t) ||
          check_refuse(c, input, "it requires grad, and %s has no gradient; detach() it",
                       scalar_names[type]);
