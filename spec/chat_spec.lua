@@ -349,6 +349,7 @@ describe("chat templates", function()
     assert.matches("of message 1, .* got none$", refused '[{"role": "user", "content": null}]')
     for _, good in ipairs{
       {role = "assistant", tool_calls = {{name = "f"}}}, {role = "tool", content = {a = 1}},
+      {role = "assistant", reasoning_content = "a"},
     } do
       assert.equal("1", plain:chat({one, good}, {template = "{{ 1 }}"}))
     end

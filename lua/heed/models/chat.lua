@@ -89,16 +89,20 @@ end
 
 -- Rendering -----------------------------------------------------------------------------------
 
--- What a message may have in the place of content, as transformers has it.
-local INSTEAD <const> = {"function_call", "tool_calls", "tool_responses"}
+-- What a message may have in the place of content, as published templates read it.
+local INSTEAD <const> = {
+  "function_call", "reasoning_content", "thinking", "tool_calls", "tool_responses",
+}
+
+local function is_content(value)
+  return Text.is(value) or values.is_list(value) or values.is_map(value)
+end
 
 local function has_content(message)
   local content = message.content
-  if content ~= nil and not rawequal(content, values.none) then
-    return Text.is(content) or values.is_list(content) or values.is_map(content)
-  end
+  if content ~= nil and not rawequal(content, values.none) then return is_content(content) end
   for _, name in ipairs(INSTEAD) do
-    if values.is_list(message[name]) or values.is_map(message[name]) then return true end
+    if is_content(message[name]) then return true end
   end
   return false
 end
