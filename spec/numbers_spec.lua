@@ -430,13 +430,13 @@ describe("functions in float32", function()
   end)
 
   it("normalise long rows by a weight whose elements stand apart", function()
-    local rows, n = 40, 8192
+    local count, n = 40, 8192
     local weight = heed.linspace(-1, 2, 2 * n):view(n, 2)[{{}, 1}]
     on_each_level(function(level)
       local gradients = {}
       for i, w in ipairs {weight, weight:contiguous()} do
-        local x = (heed.arange(rows * n) * 0.61803398875 % 1):float():view(rows, n):requires_grad_()
-        x:layer_norm({n}, w):square():sum():backward()
+        local x = (heed.arange(count * n) * 0.61803398875 % 1):float():view(count, n)
+        x:requires_grad_():layer_norm({n}, w):square():sum():backward()
         gradients[i] = x.grad
       end
       assert.is_true(gradients[1]:equal(gradients[2]), level)
