@@ -538,7 +538,9 @@ describe("heed.generate", function()
                    said({1}, {beams = 2, length_penalty = math.huge}))
     assert.matches("a boolean expected as option early_stopping, got 1",
                    said({1}, {beams = 2, early_stopping = 1}))
-    assert.matches("as option stop, got the string 'x'", said({1}, {stop = "x"}))
+    assert.matches("as option stop, got the string 'x'$", said({1}, {stop = "x"}))
+    assert.matches("as option stop, got the string 'x' at position 2$",
+                   said({1}, {stop = {1, "x"}}))
     assert.matches("expected as option max", said({1}, {max = -1}))
     assert.matches("from 1 to 1 expected for prompt 1, got 4", said({1}, {lengths = {4}}))
     assert.matches("one length for each of 1 prompts", said({1}, {lengths = {1, 1}}))

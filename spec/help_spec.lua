@@ -182,6 +182,20 @@ describe("heed.help", function()
     assert.matches("\nand %d+ more; a further word leaves fewer$", text)
   end)
 
+  it("says nothing of others where it left none out", function()
+    local file <close> = assert(io.open "lua/heed/meta.lua")
+    local tried, printed = {}, 0
+    for word in file:read("a"):gmatch "%f[%a]%l%l%l%l+%f[%A]" do
+      if not tried[word] and printed ~= 24 then      -- until a search finds no more than it prints
+        local text = said(word .. " tensor")
+        assert.is_nil(text:find("and 0 more", 1, true), word)
+        tried[word] = true
+        printed = select(2, ("\n" .. text):gsub("\n%S", ""))
+      end
+    end
+    assert.equal(24, printed)
+  end)
+
   it("shows results", function()
     assert.matches("\n      %->  heed.Tensor\n", said("softmax"))
     assert.matches("\n      %->  string%[%]%? unexpected\n", said("module:load_state") .. "\n")

@@ -65,4 +65,14 @@ describe("load_state", function()
     assert.matches("load_state: options expected, got a file's metadata",
                    message(m.load_state, m, {}, {format = "pt"}), 1, true)
   end)
+
+  it("says why a file could not be opened, and takes no other text for that", function()
+    local m = nn.Linear(1, 1)
+    local path = os.tmpname()
+    os.remove(path)
+    assert.matches("load_state: load: " .. path .. ": cannot open",
+                   message(m.load_state, m, heed.load(path)), 1, true)
+    assert.matches("load_state: a table of options expected, got the string 'strict'",
+                   message(m.load_state, m, {}, "strict"), 1, true)
+  end)
 end)

@@ -362,6 +362,17 @@ describe("functions in float32", function()
     end)
   end)
 
+  it("of short rows are the same where other rows stand between them", function()
+    local x = (heed.arange(5 * 40 * 6) * 0.61803398875 % 1):float():view(5, 40, 6)[{{}, {1, 33}}]
+    on_each_level(function(level)
+      for name, f in pairs(FUNCTIONS) do
+        if name:find "softmax" then
+          assert.is_true(f(x):equal(f(x:contiguous())), level .. ", " .. name)
+        end
+      end
+    end)
+  end)
+
   it("have a cross entropy that is right in every length, and its gradient", function()
     on_each_level(function(level)
       for _, n in ipairs {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 79} do
@@ -415,6 +426,20 @@ describe("functions in float32", function()
           end
         end
       end
+    end)
+  end)
+
+  it("normalise long rows by a weight whose elements stand apart", function()
+    local count, n = 40, 8192
+    local weight = heed.linspace(-1, 2, 2 * n):view(n, 2)[{{}, 1}]
+    on_each_level(function(level)
+      local gradients = {}
+      for i, w in ipairs {weight, weight:contiguous()} do
+        local x = (heed.arange(count * n) * 0.61803398875 % 1):float():view(count, n)
+        x:requires_grad_():layer_norm({n}, w):square():sum():backward()
+        gradients[i] = x.grad
+      end
+      assert.is_true(gradients[1]:equal(gradients[2]), level)
     end)
   end)
 
