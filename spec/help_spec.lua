@@ -187,10 +187,12 @@ describe("heed.help", function()
     local tried, printed = {}, 0
     for word in file:read("a"):gmatch "%f[%a]%l%l%l%l+%f[%A]" do
       if not tried[word] and printed ~= 24 then      -- until a search finds no more than it prints
-        local text = said(word .. " tensor")
-        assert.is_nil(text:find("and 0 more", 1, true), word)
+        local found, text = pcall(said, word .. " tensor")
         tried[word] = true
-        printed = select(2, ("\n" .. text):gsub("\n%S", ""))
+        if found then
+          assert.is_nil(text:find("and 0 more", 1, true), word)
+          printed = select(2, ("\n" .. text):gsub("\n%S", ""))
+        end
       end
     end
     assert.equal(24, printed)
