@@ -142,10 +142,11 @@ BACK_WARPS= $(if $(PTX),,$(if $(filter-out 90a 100,$(ARCH)),$(if \
 GROUPS_ALONE= $(if $(filter-out 90a,$(ARCH))$(PTX),,-DHEED_WARPGROUPS_ALONE)
 # Code for one architecture is compressed fast, for several, which others get, as well as can be. A
 # third of all headers would be the special functions of C++17, which nothing here calls: the
-# compiler takes them for included.
+# compiler takes them for included. -O1 is for the host's code, which only launches; kernels are
+# optimised as ever.
 COMPRESSED= $(if $(word 2,$(ARCH) $(PTX)),$(call since,1208,--compress-mode=size), \
   -Xfatbin=-compress-all)
-CUDA_FLAGS= -std=c++17 -O3 $(ARCHITECTURES) $(COMPRESSED) -D_GLIBCXX_BITS_SPECFUN_H -Isrc -I. \
+CUDA_FLAGS= -std=c++17 -O1 $(ARCHITECTURES) $(COMPRESSED) -D_GLIBCXX_BITS_SPECFUN_H -Isrc -I. \
   $(if $(filter 90a,$(ARCH)),-DHEED_WARPGROUPS) $(GROUPS_ALONE) $(BACK_WARPS:%=-DHEED_BACK_WARPS=%) \
   $(PLAIN_CXX:%=-Xcompiler=%) -Xptxas=-v
 EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \
@@ -156,7 +157,7 @@ EMULATED_emulated-asan= -DHEED_EXACT=1 -fno-omit-frame-pointer -fno-sanitize-rec
 WATCHED_emulated-race= -fsanitize=thread --param=tsan-distinguish-volatile=1 \
   --param=tsan-instrument-func-entry-exit=0
 # What takes long to compile comes first, so that two jobs end together.
-SLOW= $(wildcard cuda/attention/*.cu cuda/vector/*.cu)
+SLOW= $(wildcard cuda/attention/*.cu cuda/rows/*.cu cuda/vector/*.cu)
 KERNELS= $(sort $(SLOW)) $(sort $(filter-out $(SLOW),$(wildcard cuda/*.cu cuda/*/*.cu)))
 SHARED_CORE= $(O)/src/base/layout.o $(O)/src/base/scalar.o
 
