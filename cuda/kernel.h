@@ -14,6 +14,7 @@
 
 #define KERNEL static __global__ void
 #define INLINE static __device__ __forceinline__
+#define CALLED [[maybe_unused]] static __device__ __noinline__   /* much code, seldom wanted */
 #define HOST_TOO static __host__ __device__ __forceinline__
 
 #define FULL 0xffffffffu           /* all lanes of a warp */
@@ -178,6 +179,11 @@ INLINE uint32_t divide (uint32_t x, const divisor &v) {
   return (__umulhi(x, v.magic) + x) >> v.shift;
 }
 
+/* The same for all x. */
+INLINE uint32_t divide_any (uint32_t x, const divisor &v) {
+  return (uint32_t)(((uint64_t)__umulhi(x, v.magic) + x) >> v.shift);
+}
+
 /* A layout as kernels iterate it: divisions prepared. */
 typedef struct path {
   int rank;
@@ -331,9 +337,8 @@ INLINE bool takes_record (const faults &f) {
 }
 
 /* The place: a number below 16 first, then a position from 1, below 2^40. */
-[[maybe_unused]] static __device__ __noinline__
-void report (const faults &f, fault_kind kind, int which, int64_t position, int64_t value,
-             int64_t limit) {
+CALLED void report (const faults &f, fault_kind kind, int which, int64_t position, int64_t value,
+                    int64_t limit) {
   fault_record *r = f.record;
   const fault_word most = (1ull << 40) - 1, p = (fault_word)position;
   const fault_word place = ((fault_word)which << 40 | (p < most ? p : most)) << FAULT_DIGIT;

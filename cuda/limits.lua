@@ -15,18 +15,17 @@ local PREPARED <const> = {["100"] = {registers = 136}, ["120"] = {registers = 12
 return {
   ["attention/attention"] = {
     {"attend_rows", "double", registers = 136},
-    {"attend_rows", registers = 136, spill = 12},
+    {"attend_rows", registers = 136},
     {"attend_weights", "double", registers = 104},
-    {"attend_weights", registers = 136},
+    {"attend_weights", registers = 136, double = 3},     -- numbers that are converted
   },
   ["attention/attention_back"] = {
     {"add_bands", "double", registers = 40},
     {"add_bands", registers = 40},
     {"attend_back_diagonals", "double", registers = 128},
     {"attend_back_diagonals", registers = 136},
-    {"attend_back_keys", "double", registers = 160,
-     on = {["100"] = {registers = 192}, ["120"] = {registers = 176}}},
-    {"attend_back_keys", registers = 208, spill = 12, on = {["80"] = {spill = 40}}},
+    {"attend_back_keys", "double", registers = 128},
+    {"attend_back_keys", registers = 208},
     {"attend_back_rows", "double", registers = 136},
     {"attend_back_rows", registers = 136},
     {"prepare_rows", "double", registers = 80, on = PREPARED},
@@ -34,26 +33,18 @@ return {
   },
   ["attention/fast_back_bfloat16"] = {
     {"add_bands", registers = 40},
-    {"back_tiles", registers = 255, on = {["120"] = {spill = 4}}},     -- of 64, rich
+    {"back_tiles", registers = 255},
     {"sum_diagonals", registers = 232},
   },
   ["attention/fast_back_float16"] = {
     {"add_bands", registers = 40},
-    {"back_tiles", registers = 255,                      -- of 128 and 64, rich
-     on = {["100"] = {spill = 4}, ["120"] = {spill = 4}}},
+    {"back_tiles", registers = 255},
     {"sum_diagonals", registers = 232},
   },
-  ["attention/fast_bfloat16"] = {
-    {"attend_tiles", registers = 255, on = {["80"] = {spill = 4}}},    -- of 128
-  },
-  ["attention/fast_float16"] = {
-    {"attend_tiles", registers = 255, on = {["80"] = {spill = 4}}},    -- of 128
-  },
   ["attention/few"] = {
-    {"attend_part", "double", registers = 255,           -- spills of one row in four blocks
-     on = {["100"] = {spill = 48}, ["120"] = {spill = 32}}},
-    {"attend_part", registers = 248,
-     on = {["100"] = {registers = 250}, ["120"] = {registers = 252}}},
+    {"attend_part", "double", registers = 248},
+    {"attend_part", registers = 248,                     -- spills of four rows of a warp
+     on = {["100"] = {registers = 252}, ["120"] = {registers = 253, spill = 4}}},
     {"join_parts", "double", registers = 48},
     {"join_parts", registers = 48},
   },

@@ -63,7 +63,8 @@ INLINE void attend_tile (const attend &a, const tile &x, unsigned may, int64_t f
 
 /* y = y / sum, 0 where nothing was attended to; sum becomes the row's logsumexp. */
 template <class S, class T, int WIDE>
-INLINE void end_rows (const attend &a, const tile &x, int64_t from, progress<T, WIDE> &p) {
+INLINE void end_rows (const attend &a, const tile &x, int64_t from, progress<T, WIDE> &p,
+                      T *buffer) {
   UNROLL(T, i) {
     const T share = p.sum[i] == 0 ? (T)0 : 1 / p.sum[i];
 #pragma unroll
@@ -76,7 +77,7 @@ INLINE void end_rows (const attend &a, const tile &x, int64_t from, progress<T, 
 #pragma unroll
   for (int c = 0; c < WIDE; c++)
     store_result<S>(a.y, row_at(a.y, x, x.i), a.T - x.i, from + c * SIDE(T), a.Dv, p.y[c],
-                    (T)1);
+                    (T)1, buffer);
 }
 
 
@@ -98,7 +99,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_rows (__grid_constant__ const a
     if (!take_tile<T>(keys, a.mask, x, &may)) continue;
     attend_tile<S>(a, x, may, from, p, one, two);
   }
-  end_rows<S>(a, x, from, p);
+  end_rows<S>(a, x, from, p, one);
 }
 
 
@@ -128,7 +129,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_weights (__grid_constant__ cons
       }
       drop_part(s, a, x, one);
     }
-    store_result<S>(a.weights, row_at(a.weights, x, x.i), a.T - x.i, x.j, a.S, s, (T)1);
+    store_result<S>(a.weights, row_at(a.weights, x, x.i), a.T - x.i, x.j, a.S, s, (T)1, one);
   }
 }
 
@@ -159,7 +160,7 @@ template <class S> static const char *weigh_with (cuda *self, attend a) {
 
 
 static const char *attend_exact (cuda *self, const attend &a) {
-  FOR_FLOAT(a.q.type, return a.Dv > SIDE(COMPUTED(S)) ? attend_with<S, 2>(self, a)
+  FOR_FLOAT(a.q.type, return a.Dv > SIDE(COMPUTED(S)) ? attend_with<S, widest<S>>(self, a)
                                                       : attend_with<S, 1>(self, a))
   return attention_refuse(self, a);
 }

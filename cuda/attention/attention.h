@@ -21,6 +21,9 @@
 #define LOG2E 1.44269504088896340736
 #define LOG_OF_2 0.69314718055994530942
 
+/* The widest COLUMNS: halves have faster ways and doubles are rare, so code for them is small. */
+template <class S> constexpr int widest = sizeof(S) == sizeof(float) ? 2 : 1;
+
 typedef struct attend {
   int64_t B, H, shared, T, S;      /* 'shared': heads of q for one of k and v */
   int64_t D, Dv;
@@ -29,6 +32,7 @@ typedef struct attend {
   double cap;                      /* softcap as an exponent of 2, or 0 */
   uint64_t drop;                   /* of dropout: the least draw that is kept; 0: none */
   double kept;                     /* the factor of what is kept */
+  struct { float scale, factor, cap, kept; } single;     /* the same for tensor cores */
   const uint64_t *key;
   attend_mask mask;
   head_operand q, k, v, bias;
@@ -65,6 +69,7 @@ static inline attend attend_of (const work *w) {          /* host */
     a.kept = 1 / (1 - w->attention.dropout);
     a.key = (const uint64_t *)w->in[ATTENTION_KEY].data;
   }
+  a.single = {(float)a.scale, (float)a.factor, (float)a.cap, (float)a.kept};
   a.mask = cuda_mask_of(w);
   a.q = head_operand_of(&w->in[ATTENTION_Q]);
   a.k = head_operand_of(&w->in[ATTENTION_K]);
@@ -109,18 +114,35 @@ INLINE int64_t row_at (const head_operand &o, const tile &x, int64_t i) {
 ** ===================================================================
 */
 
+/* As load_tile, to element 'to' of shared memory: much to compile, so a kernel has it once. */
+template <class S, class T>
+CALLED bool load_elements (int to, const S *data, int64_t start, int64_t x_stride,
+                           int64_t k_stride, int across, int depth, T factor) {
+  SHARED(T, memory);
+  const typed_elements<const S, T> from = {data};
+  return load_tile(memory + to, from, start, x_stride, k_stride, across, depth, factor);
+}
+
+template <class S, class T>
+INLINE bool load_operand (T *to, const head_operand &o, int64_t start, int x_axis, int k_axis,
+                          int across, int depth, T factor) {
+  SHARED(T, memory);
+  return load_elements<S>((int)(to - memory), (const S *)o.data, start, o.stride[x_axis],
+                          o.stride[k_axis], across, depth, factor);
+}
+
+
 /* sum = a b^T of two operands (rows, depth), one tile each; 'one' and 'two' are shared memory. */
 template <class S, class T>
 INLINE void multiply_rows (part<T> &sum, const head_operand &a, int64_t a_start, int rows, T factor,
                            const head_operand &b, int64_t b_start, int columns, int64_t depth,
                            T *one, T *two) {
-  const typed_elements<const S, T> of_a = {(const S *)a.data}, of_b = {(const S *)b.data};
   clear_part(sum);
   for (int64_t d = 0; d < depth; d += SIDE(T)) {
     const int n = at_most(depth - d, SIDE(T));
     __syncthreads();
-    load_tile(one, of_a, a_start + d * a.stride[3], a.stride[2], a.stride[3], rows, n, factor);
-    load_tile(two, of_b, b_start + d * b.stride[3], b.stride[2], b.stride[3], columns, n, (T)1);
+    load_operand<S>(one, a, a_start + d * a.stride[3], 2, 3, rows, n, factor);
+    load_operand<S>(two, b, b_start + d * b.stride[3], 2, 3, columns, n, (T)1);
     __syncthreads();
     multiply_tiles(sum, one, two, n);
   }
@@ -245,12 +267,11 @@ INLINE void drop_part (part<T> &s, const attend &a, const tile &x, T *buffer) {
 template <class S, class T>
 INLINE void add_weighted (part<T> &sum, const attend &a, const head_operand &o, int64_t start,
                           int64_t from, int64_t columns, int depth, const T *w, T *buffer) {
-  const typed_elements<const S, T> of_o = {(const S *)o.data};
   part<T> more;
   if (from >= columns) return;
   __syncthreads();                 /* w is written, nobody reads 'buffer' any more */
-  bool bad = load_tile(buffer, of_o, start + from * o.stride[3], o.stride[3], o.stride[2],
-                       at_most(columns - from, SIDE(T)), depth, (T)1);
+  bool bad = load_operand<S>(buffer, o, start + from * o.stride[3], 3, 2,
+                             at_most(columns - from, SIDE(T)), depth, (T)1);
   bad = __syncthreads_or(bad);
   clear_part(more);
   if (bad && a.mask.n > 0) multiply_nonzero(more, w, buffer, depth);
@@ -259,14 +280,18 @@ INLINE void add_weighted (part<T> &sum, const attend &a, const head_operand &o, 
 }
 
 
-/* Rows from 'row' on, columns from 'from' on of a result. */
+/* Rows from 'row' on, columns from 'from' on of a result, by way of 'buffer'. */
 template <class S, class T>
 INLINE void store_result (const head_operand &o, int64_t start, int64_t rows, int64_t from,
-                          int64_t columns, const part<T> &p, T factor) {
-  UNROLL(T, i) UNROLL(T, j) {
-    const int64_t r = tile_y() * FEW(T) + i, c = from + tile_x() * FEW(T) + j;
+                          int64_t columns, const part<T> &p, T factor, T *buffer) {
+  __syncthreads();                 /* nobody reads 'buffer' any more */
+  store_part(buffer, p);
+#pragma unroll 1
+  for (int n = 0; n < FEW(T) * FEW(T); n++) {
+    const int64_t r = tile_y() * FEW(T) + n / FEW(T), c = from + tile_x() * FEW(T) + n % FEW(T);
     if (r < rows && c < columns)
-      ((S *)o.data)[start + r * o.stride[2] + c * o.stride[3]] = convert<S>(p.at[i][j] * factor);
+      ((S *)o.data)[start + r * o.stride[2] + c * o.stride[3]] =
+          convert<S>(own_line(buffer, n / FEW(T)).at[n % FEW(T)] * factor);
   }
 }
 

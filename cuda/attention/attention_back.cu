@@ -200,7 +200,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_rows (__grid_constant__ co
 #pragma unroll
   for (int c = 0; c < WIDE; c++)
     store_result<S>(a.dq, row_at(a.dq, x, x.i), a.T - x.i, from + c * SIDE(T), a.D, dq[c],
-                    (T)a.scale);
+                    (T)a.scale, buffer);
 }
 
 /* }================================================================== */
@@ -268,8 +268,9 @@ attend_back_keys (__grid_constant__ const attend a) {
 #pragma unroll
   for (int c = 0; c < WIDE; c++) {
     const int64_t first = from + c * SIDE(T);
-    store_result<S>(a.dk, row_at(a.dk, x, x.j), a.S - x.j, first, a.D, sum.dk[c], (T)a.scale);
-    store_result<S>(a.dv, row_at(a.dv, x, x.j), a.S - x.j, first, a.Dv, sum.dv[c], (T)1);
+    store_result<S>(a.dk, row_at(a.dk, x, x.j), a.S - x.j, first, a.D, sum.dk[c], (T)a.scale,
+                    buffer);
+    store_result<S>(a.dv, row_at(a.dv, x, x.j), a.S - x.j, first, a.Dv, sum.dv[c], (T)1, buffer);
   }
 }
 
@@ -335,8 +336,8 @@ template <class S, int WIDE> static const char *back_with (cuda *self, attend a)
 
 
 static const char *back_exact (cuda *self, const attend &a) {
-  FOR_FLOAT(a.q.type, return max(a.D, a.Dv) > SIDE(COMPUTED(S)) ? back_with<S, 2>(self, a)
-                                                                : back_with<S, 1>(self, a))
+  FOR_FLOAT(a.q.type, return max(a.D, a.Dv) > SIDE(COMPUTED(S))
+                             ? back_with<S, widest<S>>(self, a) : back_with<S, 1>(self, a))
   return attention_refuse(self, a);
 }
 

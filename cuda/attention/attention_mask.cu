@@ -73,6 +73,7 @@ static mask_step step_of (const mask_node *node, int64_t most) {
 #include "op/masks.def"
     case MASK_KINDS: break;
   }
+  s.by = divisor_of(s.size);
   return s;
 }
 
@@ -176,9 +177,10 @@ KERNEL find_ids (head_operand o, id_range *ids, int64_t n, int tiles, int S, int
 }
 
 
+/* 'side' is a power of 2. */
 const char *cuda_find_ids (cuda *self, attend_mask *m, int64_t B, int side) {
   const char *why = NULL;
-  m->side = side;
+  for (m->side_bits = 0; 1 << m->side_bits < side;) m->side_bits++;
   m->tiles = (m->S + side - 1) / side;
   const int64_t n = B * m->tiles;
   for (int i = 0; i < m->n && why == NULL; i++) {

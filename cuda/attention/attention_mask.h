@@ -49,11 +49,15 @@ template <class G> struct tiling { static constexpr int rows = SIDE(G), keys = S
 typedef struct id_range { int64_t least, most; } id_range;
 
 /* A node of the tree. BLOCKS: queries count from 'offset' on, which is from 0 to size - 1. */
-typedef struct mask_step { mask_kind kind; int operand, low, high, offset, size; } mask_step;
+typedef struct mask_step {
+  mask_kind kind;
+  int operand, low, high, offset, size;
+  divisor by;                      /* the size */
+} mask_step;
 
 typedef struct attend_mask {
   int n, T, S;
-  int side, tiles;                 /* keys of each of so many tiles, for 'ids' */
+  int side_bits, tiles;            /* 2^side_bits keys of each of so many tiles, for 'ids' */
   mask_step step[MASK_NODES];
   head_operand in[MASK_OPERANDS];
   id_range *ids[MASK_OPERANDS];    /* of documents: (B, tiles) */
@@ -123,8 +127,11 @@ INLINE int64_t document_of (const attend_mask &m, const mask_step &s, int b, int
   return ((const int64_t *)o.data)[b * o.stride[0] + position * o.stride[1]];
 }
 
+INLINE unsigned block_of (const mask_step &s, unsigned x) { return divide_any(x, s.by); }
+INLINE unsigned rest_of (const mask_step &s, unsigned x) { return x - block_of(s, x) * s.by.d; }
+
 INLINE int64_t block_of_query (const mask_step &s, int i) {
-  return ((unsigned)i + (unsigned)s.offset) / (unsigned)s.size;
+  return block_of(s, (unsigned)i + (unsigned)s.offset);
 }
 
 /* }================================================================== */
@@ -168,8 +175,7 @@ INLINE unsigned area_of_lengths (const attend_mask &m, const mask_step &s, const
 
 
 INLINE unsigned area_of_blocks (const attend_mask &, const mask_step &s, const area &x) {
-  const int64_t first = (unsigned)x.j / (unsigned)s.size;
-  const int64_t last = (unsigned)x.j_last / (unsigned)s.size;
+  const int64_t first = block_of(s, (unsigned)x.j), last = block_of(s, (unsigned)x.j_last);
   return kind_of_differences(s, first - block_of_query(s, x.i_last),
                              last - block_of_query(s, x.i));
 }
@@ -178,8 +184,8 @@ INLINE unsigned area_of_blocks (const attend_mask &, const mask_step &s, const a
 /* By how far the least difference is above a multiple of the size, and the most above the least. */
 INLINE unsigned area_of_every (const attend_mask &, const mask_step &s, const area &x) {
   const unsigned size = (unsigned)s.size;
-  const unsigned query = ((unsigned)x.i + (unsigned)s.offset) % size;
-  const unsigned key = (unsigned)x.j_last % size;
+  const unsigned query = rest_of(s, (unsigned)x.i + (unsigned)s.offset);
+  const unsigned key = rest_of(s, (unsigned)x.j_last);
   const unsigned above = query >= key ? query - key : query + size - key;
   const unsigned apart = (unsigned)(x.i_last - x.i) + (unsigned)(x.j_last - x.j);
   return kind_of_tile(above == 0 || apart >= size - above, size == 1);
@@ -187,11 +193,10 @@ INLINE unsigned area_of_every (const attend_mask &, const mask_step &s, const ar
 
 
 /* Of the tiles of keys in which positions 'from' to 'to' lie. */
-INLINE id_range ids_between (const attend_mask &m, const mask_step &s, int b, int64_t from,
-                             int64_t to) {
+INLINE id_range ids_between (const attend_mask &m, const mask_step &s, int b, int from, int to) {
   const id_range *ids = m.ids[s.operand] + (int64_t)b * m.tiles;
-  const int last = (int)to / m.side;
-  int t = (int)from / m.side;
+  const int last = to >> m.side_bits;
+  int t = from >> m.side_bits;
   id_range all = ids[t];
 #pragma unroll 1
   for (t++; t <= last; t++)
@@ -204,7 +209,12 @@ INLINE unsigned area_of_documents (const attend_mask &m, const mask_step &s, con
   const int64_t first = (int64_t)x.i + s.offset, last = (int64_t)x.i_last + s.offset;
   const int64_t from = max(first, (int64_t)0), to = min(last, (int64_t)m.S - 1);
   if (from > to) return TILE_NONE;
-  const id_range q = ids_between(m, s, x.b, from, to), k = ids_between(m, s, x.b, x.j, x.j_last);
+  id_range q = {0, 0}, k = {0, 0};
+#pragma unroll 1
+  for (int n = 0; n < 2; n++) {                /* of queries, then of keys */
+    q = k;
+    k = ids_between(m, s, x.b, n == 0 ? (int)from : x.j, n == 0 ? (int)to : x.j_last);
+  }
   return kind_of_tile(q.least <= k.most && k.least <= q.most,
                       from == first && to == last && q.least == k.most && k.least == q.most);
 }
@@ -222,8 +232,20 @@ INLINE unsigned kind_of (const attend_mask &m, const area &x) {
   });
 }
 
-template <class G> INLINE unsigned kind_of (const attend_mask &m, const tile &x) {
-  return kind_of(m, area_of<G>(m, x));
+/*
+** The tree is much to compile. A kernel has it as a function, which it calls; but for some loops
+** over tiles of tensor cores, where a call would take registers that are kept for the next turn, or
+** code is apart for tiles of which all pairs may.
+*/
+CALLED unsigned kind_by_call (const attend_mask &m, const area x) { return kind_of(m, x); }
+
+template <class G> constexpr bool calls_tree = false;
+template <> constexpr bool calls_tree<float> = true;
+template <> constexpr bool calls_tree<double> = true;
+
+template <class G, bool CALLS = calls_tree<G>>
+INLINE unsigned kind_of (const attend_mask &m, const tile &x) {
+  return CALLS ? kind_by_call(m, area_of<G>(m, x)) : kind_of(m, area_of<G>(m, x));
 }
 
 /* }================================================================== */
@@ -267,10 +289,10 @@ INLINE unsigned row_of_blocks (const attend_mask &, const mask_step &s, const ti
 template <class T>
 INLINE unsigned row_of_every (const attend_mask &, const mask_step &s, const tile &, int i,
                               int j) {
-  const unsigned size = (unsigned)s.size, rest = ((unsigned)i + (unsigned)s.offset) % size;
+  const unsigned rest = rest_of(s, (unsigned)i + (unsigned)s.offset);
   unsigned bits = 0;
   UNROLL(T, c)
-    if (((unsigned)j + c) % size == rest) bits |= 1u << c;
+    if (rest_of(s, (unsigned)j + c) == rest) bits |= 1u << c;
   return bits;
 }
 
@@ -373,11 +395,11 @@ template <int DI, int DJ> struct tile_line {
 };
 
 
-template <class G, int DI, int DJ>
+template <class G, bool CALLS, int DI, int DJ>
 INLINE void ask_tiles (tile_line<DI, DJ> &l, const attend_mask &m, const tile &x) {
   const int di = DI * tiling<G>::rows, dj = DJ * tiling<G>::keys;
   const tile own = {x.b, x.h, l.i + di * lane_of(), l.j + dj * lane_of()};
-  const unsigned kind = own.i < m.T && own.j < m.S ? kind_of<G>(m, own) : TILE_NONE;
+  const unsigned kind = own.i < m.T && own.j < m.S ? kind_of<G, CALLS>(m, own) : TILE_NONE;
   l.some = __ballot_sync(FULL, kind != TILE_NONE);
   l.all = __ballot_sync(FULL, kind == TILE_ALL);
   l.i += di * 32;
@@ -386,11 +408,11 @@ INLINE void ask_tiles (tile_line<DI, DJ> &l, const attend_mask &m, const tile &x
 
 
 /* Is there more of a line? Asks for the next tiles when all those before are taken. */
-template <class G, int DI, int DJ>
+template <class G, bool CALLS = calls_tree<G>, int DI, int DJ>
 INLINE bool more_tiles (tile_line<DI, DJ> &l, const attend_mask &m, const tile &x) {
   if (l.some != 0) return true;
   if (l.i >= m.T || l.j >= m.S) return false;
-  ask_tiles<G>(l, m, x);
+  ask_tiles<G, CALLS>(l, m, x);
   return true;
 }
 

@@ -20,7 +20,7 @@ static bool fits_tensor_cores (const attend &a) {
   if (min(a.D, a.Dv) < 1 || max(a.D, a.Dv) > FAST_WIDTH || min(a.T, a.S) < 1) return false;
   if (a.bias.data != NULL && a.bias.type != type && a.bias.type != HEED_FLOAT32) return false;
   if (a.drop != 0 && a.S % 4 != 0) return false;       /* draws come in fours */
-  const float factor = (float)a.factor;
+  const float factor = a.single.factor;
   if (!(factor > 0 && factor < INFINITY)) return false;
   return is_aligned(a.q) && is_aligned(a.k) && is_aligned(a.v);
 }

@@ -56,11 +56,11 @@ template <class G> HOST_TOO int tiles_bytes (void) { return (G::ROWS + 2 * G::ST
 
 
 /* Moves x to the next tile of a line: its kind, or NONE behind the last. */
-template <class G, int DI, int DJ>
+template <class G, bool CALLS = calls_tree<G>, int DI, int DJ>
 INLINE unsigned next_of_line (tile_line<DI, DJ> &l, const attend_mask &m, tile &x) {
   unsigned kind = TILE_NONE;
 #pragma unroll 1
-  while (kind == TILE_NONE && more_tiles<G>(l, m, x)) kind = next_tile<G>(l, x);
+  while (kind == TILE_NONE && more_tiles<G, CALLS>(l, m, x)) kind = next_tile<G>(l, x);
   return kind;
 }
 
@@ -301,19 +301,27 @@ INLINE void store_pair (S *row, const head_operand &o, int64_t column, int64_t c
 }
 
 
+/* The next row of a lane's share, of which it has two in each piece, comes to the first place: so
+   loops over rows have their code once. */
+template <class G, int PIECES> INLINE void next_row (float (&y)[PIECES][G::WIDTH / 8][4]) {
+  EACH(c, G::WIDTH / 8) EACH(i, PIECES) EACH(e, 2) {
+    y[i][c][e] = y[i][c][2 + e];
+    if (i + 1 < PIECES) y[i][c][2 + e] = y[i + 1][c][e];
+  }
+}
+
+
 /*
-** Stores a lane's share of its upper row of results, or of the lower one, times 'factor'. Where it
-** has no pairs, which is seldom, each one comes to the first place, so that its code is there once.
+** Stores a lane's share of its upper row of results, times 'factor'. Where it has no pairs, which
+** is seldom, each one comes to the first place, so that its code is there once.
 */
 template <class S, class G>
 INLINE void store_row (const head_operand &o, int64_t start, int64_t columns,
-                       const float (&y)[G::WIDTH / 8][4], int lower, float factor) {
+                       const float (&y)[G::WIDTH / 8][4], float factor) {
   S *to = (S *)o.data + start;
   const int own = lane_column();
   uint32_t pairs[G::WIDTH / 8];
-  EACH(c, G::WIDTH / 8)
-    pairs[c] = (uint32_t)convert<S>(y[c][2 * lower] * factor).bits |
-               (uint32_t)convert<S>(y[c][2 * lower + 1] * factor).bits << 16;
+  EACH(c, G::WIDTH / 8) pairs[c] = ptx_pack(y[c][0] * factor, y[c][1] * factor, S());
   if (columns % 2 == 0 && has_pairs(o, to)) {
     EACH(c, G::WIDTH / 8) {
       if (beyond(8 * c, columns)) break;
@@ -375,10 +383,18 @@ INLINE float taken (float weight, float zero) { return weight == 0 ? zero : 1.0f
 /*
 ** Products of any numbers are seldom needed, and much to compile. Their loops over keys are not
 ** unrolled, and so find weights in the first places: afterwards those of the 8 'by' next keys move
-** there.
+** there. So do sums, of which the first ones become the last.
 */
 template <int by, class G> INLINE void next_weights (shares<G> &s) {
   EACH(i, G::PIECES) EACH(j, G::STEP / 8 - by) EACH(e, 4) s.at[i][j][e] = s.at[i][j + by][e];
+}
+
+template <class G> INLINE void next_sums (float (&y)[G::WIDTH / 8][4]) {
+  EACH(e, 4) {
+    const float first[2] = {y[0][e], y[1][e]};
+    EACH(c, G::WIDTH / 8 - 2) y[c][e] = y[c + 2][e];
+    EACH(c, 2) y[G::WIDTH / 8 - 2 + c][e] = first[c];
+  }
 }
 
 /* The n-th key, and its weights for a quad's upper row (h is 0) or lower one. */
@@ -394,6 +410,7 @@ template <class S, class G>
 INLINE void add_any_values (rows_so_far<G> &p, shares<G> s, uint32_t values, int64_t columns,
                             float zero) {
   const uint32_t v = lane_across<G>(values);
+  const int there = (int)(columns + 31) / 32 * 2;        /* of 16 columns each */
 #pragma unroll 1
   for (int k = 0; k < G::STEP / 16; k++) {
     EACH(i, G::PIECES) {
@@ -404,16 +421,18 @@ INLINE void add_any_values (rows_so_far<G> &p, shares<G> s, uint32_t values, int
         takes[e] = ptx_pack(taken(s0[2 * e], zero), taken(s0[2 * e + 1], zero), S());
         takes[2 + e] = ptx_pack(taken(s1[2 * e], zero), taken(s1[2 * e + 1], zero), S());
       }
-      EACH(c, G::WIDTH / 8) {
-        float marks[4] = {};
-        uint32_t b[4], low, high;
-        if (beyond(8 * c, columns)) break;
-        ptx_load_transposed(b, matrices_at<G>(v, k, c / 2));
-        low = take_marks<S>(b[c % 2 * 2]);
-        high = take_marks<S>(b[c % 2 * 2 + 1]);
-        ptx_multiply(p.y[i][c], a, b[c % 2 * 2], b[c % 2 * 2 + 1], S());
-        ptx_multiply(marks, takes, low, high, S());
-        EACH(e, 4) p.y[i][c][e] += value_of_marks(marks[e]);
+#pragma unroll 1
+      for (int c = 0; c < G::WIDTH / 16; c++, next_sums<G>(p.y[i])) {
+        uint32_t b[4];
+        if (c >= there) continue;
+        ptx_load_transposed(b, matrices_at<G>(v, k, c));
+        EACH(n, 2) {
+          float marks[4] = {};
+          const uint32_t low = take_marks<S>(b[2 * n]), high = take_marks<S>(b[2 * n + 1]);
+          ptx_multiply(p.y[i][n], a, b[2 * n], b[2 * n + 1], S());
+          ptx_multiply(marks, takes, low, high, S());
+          EACH(e, 4) p.y[i][n][e] += value_of_marks(marks[e]);
+        }
       }
     }
     next_weights<2>(s);

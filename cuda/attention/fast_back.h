@@ -42,6 +42,10 @@ struct tiling<back<WIDTH, MAKES, RICH, WARPS>> {
   static constexpr int keys = G::OF_KEYS ? G::ROWS : G::STEP;
 };
 
+template <int WIDTH, int MAKES, bool RICH, int WARPS>
+constexpr bool calls_tree<back<WIDTH, MAKES, RICH, WARPS>> =
+    RICH && WIDTH <= 128 && (MAKES == MAKES_DQ || WARPS == 4);
+
 
 /*
 ** {==================================================================
@@ -180,12 +184,12 @@ template <class G> struct line_of_columns {
 };
 
 /* Moves x to the next tile of columns: its kind, or NONE behind the last. */
-template <class G>
+template <class G, bool CALLS = calls_tree<G>>
 INLINE unsigned next_columns (line_of_columns<G> &l, const attend_mask &m, tile &x) {
   unsigned kind = TILE_NONE;
 #pragma unroll 1
   while (kind == TILE_NONE) {
-    if (more_tiles<G>(l.line, m, x)) kind = next_tile<G>(l.line, x);
+    if (more_tiles<G, CALLS>(l.line, m, x)) kind = next_tile<G>(l.line, x);
     else if (l.heads > 0) {
       l.heads--;
       x.h++;
@@ -234,21 +238,22 @@ INLINE void add_all (sums<G> &sum, const attend &a, tile x, unsigned char *memor
 /* One of a block's sums, times 'factor'. */
 template <class S, class G>
 INLINE void store_sum (const head_operand &o, const attend &a, const tile &x,
-                       const float (&sum)[G::WIDTH / 8][4], int64_t columns, float factor) {
+                       float (&sum)[1][G::WIDTH / 8][4], int64_t columns, float factor) {
   const int from = (G::OF_KEYS ? x.j : x.i) + (int)ptx_anew(threadIdx.x) / 32 * 16 + lane_of() / 4;
   const int64_t head = head_at(o, x.b, G::OF_KEYS ? head_of_keys(a, x.h) : x.h);
-  EACH(lower, 2) {
-    const int row = from + 8 * lower;
-    if (row < (G::OF_KEYS ? a.S : a.T))
-      store_row<S, G>(o, head + row * o.stride[2], columns, sum, lower, factor);
+  const int rows = (int)(G::OF_KEYS ? a.S : a.T);
+#pragma unroll 1
+  for (int row = from; row < min(from + 16, rows); row += 8) {
+    store_row<S, G>(o, head + row * o.stride[2], columns, sum[0], factor);
+    next_row<G>(sum);
   }
 }
 
 template <class S, class G> INLINE void store_sums (const attend &a, const tile &x,
-                                                    const sums<G> &sum) {
+                                                    sums<G> &sum) {
   if (G::MAKES != MAKES_DV)
-    store_sum<S, G>(G::OF_KEYS ? a.dk : a.dq, a, x, sum.first[0], a.D, (float)a.scale);
-  if (G::MAKES & MAKES_DV) store_sum<S, G>(a.dv, a, x, sum.second[0], a.Dv, 1);
+    store_sum<S, G>(G::OF_KEYS ? a.dk : a.dq, a, x, sum.first, a.D, a.single.scale);
+  if (G::MAKES & MAKES_DV) store_sum<S, G>(a.dv, a, x, sum.second, a.Dv, 1);
 }
 
 

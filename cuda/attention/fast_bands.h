@@ -27,6 +27,8 @@ template <int WIDTH> struct tiling<band<WIDTH>> {
   static constexpr int rows = band<WIDTH>::ROWS, keys = band<WIDTH>::STEP;
 };
 
+template <int WIDTH> constexpr bool calls_tree<band<WIDTH>> = true;
+
 
 /* Four tiles in shared memory, from q on k g v, behind them ds, and biases by distance. */
 template <class G> HOST_TOO int band_tile_at (int n) { return n * G::STEP * G::ROW; }

@@ -30,6 +30,9 @@ template <int WIDTH, bool RICH, int TERMS> struct tiling<fast_floats<WIDTH, RICH
   static constexpr int rows = G::ROWS, keys = G::STEP;
 };
 
+template <int WIDTH, bool RICH, int TERMS>
+constexpr bool calls_tree<fast_floats<WIDTH, RICH, TERMS>> = RICH || TERMS > 1;
+
 
 /*
 ** {==================================================================
@@ -146,15 +149,14 @@ INLINE void add_float_values (float (&y)[1][G::WIDTH / 8][4], const shares<G> &s
 }
 
 
-/* Stores a lane's share of its upper row of results, or of the lower one, times 'factor': as
-   store_row, by fours. */
+/* As store_row, by fours. */
 template <class G>
 INLINE void store_floats (const head_operand &o, int64_t start, int64_t columns,
-                          const float (&y)[G::WIDTH / 8][4], int lower, float factor) {
+                          const float (&y)[G::WIDTH / 8][4], float factor) {
   float *to = (float *)o.data + start;
   float4 fours[G::WIDTH / 16];
   EACH(n, G::WIDTH / 16) {
-    const int first = n / 2 * 4, e = 2 * lower + n % 2;
+    const int first = n / 2 * 4, e = n % 2;
     fours[n] = float4{y[first][e] * factor, y[first + 1][e] * factor, y[first + 2][e] * factor,
                       y[first + 3][e] * factor};
   }

@@ -43,7 +43,7 @@ INLINE void copy_keys (uint32_t to, const attend &a, const head_operand &o, cons
 ** that the largest one, less itself in one rounding with the factor, is far from 0.
 */
 template <class S, class G> INLINE float factor_left (const attend &a) {
-  return G::RICH || sizeof(S) == 4 ? 1.0f : (float)a.factor;
+  return G::RICH || sizeof(S) == 4 ? 1.0f : a.single.factor;
 }
 
 
@@ -54,7 +54,7 @@ INLINE void multiply_tile (shares<G> &s, const attend &a, uint32_t shared, bool 
   else {
     if (any) multiply_any_queries(s, queries, keys, a.D);
     else multiply_float_queries(s, queries, keys, a.D);
-    if (!G::RICH) EACH(j, G::STEP / 8) EACH(e, 4) s.at[0][j][e] *= (float)a.factor;
+    if (!G::RICH) EACH(j, G::STEP / 8) EACH(e, 4) s.at[0][j][e] *= a.single.factor;
   }
 }
 
@@ -75,10 +75,10 @@ INLINE void add_tile (rows_so_far<G> &p, const shares<G> &s, const attend &a, ui
 
 template <class S, class G>
 INLINE void store_own_row (const attend &a, const tile &x, int row,
-                           const float (&y)[G::WIDTH / 8][4], int lower, float factor) {
+                           const float (&y)[G::WIDTH / 8][4], float factor) {
   const int64_t start = row_at(a.y, x, row);
-  if constexpr (sizeof(S) == 2) store_row<S, G>(a.y, start, a.Dv, y, lower, factor);
-  else store_floats<G>(a.y, start, a.Dv, y, lower, factor);
+  if constexpr (sizeof(S) == 2) store_row<S, G>(a.y, start, a.Dv, y, factor);
+  else store_floats<G>(a.y, start, a.Dv, y, factor);
 }
 
 /* }================================================================== */
@@ -100,6 +100,7 @@ INLINE void attend_all (const attend &a, tile x, rows_so_far<G> &p, unsigned cha
     const tile now = x;
     const unsigned own = kind == TILE_SOME ? kind_of_warp<G>(a.mask, now) : kind;
     shares<G> s;
+    own_words<G> may;
     ptx_wait<0>();
     __syncthreads();               /* keys are there, nobody reads the values before any more */
     copy_keys<S, G>(values_at<G>(shared), a, a.v, now, a.Dv);
@@ -113,7 +114,8 @@ INLINE void attend_all (const attend &a, tile x, rows_so_far<G> &p, unsigned cha
     ptx_commit();
     if (own == TILE_NONE) continue;
     if (G::RICH) score<S>(s, a, now, distances);
-    mask_scores(s, a.mask, now, own);
+    ask_words(may, a.mask, now, own);
+    mask_scores(s, may);
     online_softmax(p, s, factor_left<S, G>(a));
     if (G::RICH && a.drop != 0) drop_weights(s, a, now);
     add_tile<S>(p, s, a, shared, any);
@@ -125,15 +127,22 @@ INLINE void attend_all (const attend &a, tile x, rows_so_far<G> &p, unsigned cha
 /* y = y / sum, 0 where nothing was attended to; and the rows' logsumexp. */
 template <class S, class G>
 INLINE void end_rows (const attend &a, const tile &x, rows_so_far<G> &p, float factor) {
-  const int l = lane_of();
-  EACH(i, G::PIECES) EACH(h, 2) {
-    const float sum = quad_reduce(plus(), p.sum[i][h]), share = sum == 0 ? 0.0f : 1 / sum;
-    const int row = own_row<G>(x, i) + 8 * h;
-    if (row >= a.T) continue;
-    if ((l & 3) == 0)
-      ((float *)a.lse.data)[row_at(a.lse, x, row)] =
-          (p.top[i][h] * factor + log2f(sum)) * (float)LOG_OF_2;
-    store_own_row<S, G>(a, x, row, p.y[i], h, share);
+  const int l = lane_of(), first = own_row<G>(x, 0);
+  float lse[2 * G::PIECES], share[2 * G::PIECES];
+  EACH(n, 2 * G::PIECES) {
+    const float sum = quad_reduce(plus(), p.sum[n / 2][n % 2]);
+    lse[n] = (p.top[n / 2][n % 2] * factor + log2f(sum)) * (float)LOG_OF_2;
+    share[n] = sum == 0 ? 0.0f : 1 / sum;
+  }
+#pragma unroll 1
+  for (int row = first; row < min(first + 16 * G::PIECES, (int)a.T); row += 8) {
+    if ((l & 3) == 0) ((float *)a.lse.data)[row_at(a.lse, x, row)] = lse[0];
+    store_own_row<S, G>(a, x, row, p.y[0], share[0]);
+    next_row<G>(p.y);
+    EACH(n, 2 * G::PIECES - 1) {
+      lse[n] = lse[n + 1];
+      share[n] = share[n + 1];
+    }
   }
 }
 

@@ -36,6 +36,9 @@ template <int WIDTH> struct tiling<groups<WIDTH>> {
 
 template <int WIDTH> struct lies<groups<WIDTH>> { static constexpr bool in_columns = true; };
 
+/* Else a kernel would have nine trees: of the first tile, of the next, and for any values. */
+template <int WIDTH> constexpr bool calls_tree<groups<WIDTH>> = true;
+
 template <class G> HOST_TOO int queries_bytes (void) { return G::ROWS * 2 * G::WIDTH; }
 
 /* Of two tiles, number 0 or 1. */
@@ -96,10 +99,10 @@ INLINE void begin_values (float (&y)[1][G::WIDTH / 8][4], const packed<G> &w, ui
 
 /* Scores become weights; by how much the sums so far fade. */
 template <class G>
-INLINE void weigh_tile (rows_so_far<G> &p, shares<G> &s, const attend &a, const tile &x,
-                        unsigned kind, float (&fade)[2]) {
-  mask_scores(s, a.mask, x, kind);
-  EACH(h, 2) fade[h] = weigh_row(p, s, 0, h, (float)a.factor);
+INLINE void weigh_tile (rows_so_far<G> &p, shares<G> &s, const attend &a, const own_words<G> &may,
+                        float (&fade)[2]) {
+  mask_scores(s, may);
+  EACH(h, 2) fade[h] = weigh_row(p, s, 0, h, a.single.factor);
 }
 
 template <class G> INLINE void fade_values (rows_so_far<G> &p, const float (&fade)[2]) {
@@ -115,25 +118,27 @@ template <class G> INLINE unsigned kind_in_group (const attend &a, const tile &x
 
 /*
 ** Scores of tile x, which is of this kind, become weights w, and x moves on. Beside them the values
-** of the tile before, number n, are added with its weights, but for the FIRST.
+** of the tile before, number n, are added with its weights, but for the FIRST. Who may attend is
+** asked before: functions are called for that, and products should not wait for a call.
 */
 template <bool FIRST, class S, class G>
 INLINE void attend_tile (const attend &a, tile_line<0, 1> &line, tile &x, unsigned &kind,
                          rows_so_far<G> &p, packed<G> &w, uint32_t shared, int n) {
   const tile now = x;
+  own_words<G> may;
   shares<G> s;
   float fade[2];
+  ask_words(may, a.mask, now, kind_in_group<G>(a, now, kind));
+  kind = next_of_line<G>(line, a.mask, x);
   wait_for_copies();
   ptx_group_begin();
   begin_scores<S>(s, queries_anew<G>(shared), group_keys<G>(shared, n ^ 1));
   if (!FIRST) begin_values<S, G>(p.y, w, group_values<G>(shared, n));
   copy_keys<S, G>(group_values<G>(shared, n ^ 1), a, a.v, now, a.Dv);
-  const unsigned own = kind_in_group<G>(a, now, kind);
-  kind = next_of_line<G>(line, a.mask, x);
   if (kind != TILE_NONE) copy_keys<S, G>(group_keys<G>(shared, n), a, a.k, x, a.D);
   ptx_commit();
   ptx_group_wait<FIRST ? 0 : 1>();
-  weigh_tile(p, s, a, now, own, fade);
+  weigh_tile(p, s, a, may, fade);
   if (!FIRST) {
     ptx_group_wait<0>();
     fade_values(p, fade);
@@ -176,9 +181,11 @@ INLINE void attend_any (const attend &a, tile x, rows_so_far<G> &p, uint32_t sha
 #pragma unroll 1
   for (;;) {
     const unsigned kind = next_of_line<G>(line, a.mask, x);
+    own_words<G> may;
     shares<G> s = {};
     float fade[2];
     if (kind == TILE_NONE) break;
+    ask_words(may, a.mask, x, kind);
     __syncthreads();                           /* nobody reads the tile before any more */
     copy_keys<S, G>(keys, a, a.k, x, a.D);
     copy_keys<S, G>(values, a, a.v, x, a.Dv);
@@ -187,7 +194,7 @@ INLINE void attend_any (const attend &a, tile x, rows_so_far<G> &p, uint32_t sha
     ptx_group_begin();
     begin_scores<S>(s, queries_anew<G>(shared), keys);
     ptx_group_wait<0>();
-    weigh_tile(p, s, a, x, kind, fade);
+    weigh_tile(p, s, a, may, fade);
     fade_values(p, fade);
     add_any_values<S>(p, s, values, a.Dv, zero);
   }
@@ -207,7 +214,7 @@ KERNEL __launch_bounds__(G::THREADS, 1) attend_groups (__grid_constant__ const a
   attend_finite<S>(a, x, p, shared);
   ptx_wait<0>();                               /* for queries that attend to no key */
   if (__syncthreads_or(not_all_finite<G>(p.y))) attend_any<S>(a, x, p, shared);
-  end_rows<S>(a, x, p, (float)a.factor);
+  end_rows<S>(a, x, p, a.single.factor);
 #endif
 }
 

@@ -34,20 +34,20 @@ template <int WIDTH, int MAKES> struct lies<back_groups<WIDTH, MAKES>> {
 };
 
 
-/* p and ds of a tile of columns, of which the block has a copy in its memory. */
-template <class S, class G>
+/* p and ds of a tile of columns, of which the block has a copy in its memory; ANY numbers. */
+template <bool ANY, class S, class G>
 INLINE void weigh_columns (shares<G> &p, shares<G> &ds, const attend &a, const tile &x,
-                           unsigned kind, const own_numbers &own, unsigned char *memory, int copy,
-                           bool any) {
+                           unsigned kind, const own_numbers &own, unsigned char *memory,
+                           int copy) {
   const uint32_t rows = ptx_shared(memory), columns = rows + (uint32_t)columns_at<G>(copy);
   extras<G> more;
   ask_extras<S>(more, a, x, NULL);
   ptx_group_begin();
   begin_scores<S>(p, rows, columns);
   begin_scores<S>(ds, rows + side_bytes<G>(G::ROWS), columns + side_bytes<G>(G::STEP));
-  const uint32_t may = pairs_of_lane<G>(a.mask, x, kind);
+  const uint32_t may = pairs_of_lane<G, ANY>(a.mask, x, kind);
   ptx_group_wait<0>();
-  weigh<S>(p, ds, more, a, x, may, own, numbers_of_copy<G>(memory, copy), any);
+  weigh<S>(p, ds, more, a, x, may, own, numbers_of_copy<G>(memory, copy), ANY);
 }
 
 
@@ -71,7 +71,7 @@ template <class S, class G>
 INLINE unsigned begin_columns (line_of_columns<G> &l, sums<G> &sum, const attend &a, tile &x,
                                unsigned char *memory) {
   clear_sums(sum);
-  const unsigned kind = next_columns<G>(l, a.mask, x);
+  const unsigned kind = next_columns<G, true>(l, a.mask, x);
   if (kind != TILE_NONE) copy_columns<S, G>(memory, 0, a, x);
   ptx_commit();
   return kind;
@@ -81,7 +81,8 @@ INLINE unsigned begin_columns (line_of_columns<G> &l, sums<G> &sum, const attend
 /* All columns, of finite numbers. */
 template <class S, class G>
 INLINE void add_finite (sums<G> &sum, const attend &a, tile x, unsigned char *memory) {
-  const own_numbers own = numbers_of_rows<G>(a, x);
+  own_numbers own = numbers_of_rows<G>(a, x);
+  own.factor = (float)a.factor;                /* the single one would be read for each number */
   line_of_columns<G> l(a, x);
   int copy = 0;
   unsigned kind = begin_columns<S>(l, sum, a, x, memory);
@@ -96,7 +97,7 @@ INLINE void add_finite (sums<G> &sum, const attend &a, tile x, unsigned char *me
     wait_for_copies();
     if (kind != TILE_NONE) copy_columns<S, G>(memory, !copy, a, x);
     ptx_commit();
-    weigh_columns<S>(p, ds, a, now, of_rows, own, memory, copy, false);
+    weigh_columns<false, S>(p, ds, a, now, of_rows, own, memory, copy);
     add_columns<S>(sum, p, ds, memory, copy);
     copy = !copy;
   }
@@ -122,19 +123,19 @@ template <class S, class G> INLINE void make_any (const attend &a, unsigned char
       shares<G> p = {}, ds = {};
       x.h += n / tiles;
       (G::OF_KEYS ? x.i : x.j) = n % tiles * G::STEP;
-      const unsigned kind = kind_of<G>(a.mask, x);
+      const unsigned kind = kind_of<G, true>(a.mask, x);
       if (kind == TILE_NONE) continue;
       __syncthreads();                         /* nobody reads the columns before any more */
       copy_columns<S, G>(memory, 0, a, x);
       ptx_commit();
       wait_for_copies();
-      weigh_columns<S>(p, ds, a, x, kind, numbers_of_rows<G>(a, x), memory, 0, true);
+      weigh_columns<true, S>(p, ds, a, x, kind, numbers_of_rows<G>(a, x), memory, 0);
       if (second) ds = p;
       add_any<S, G>(sum.first, ds, memory + columns_at<G>(0) + second * side_bytes<G>(G::STEP),
                     second ? a.Dv : a.D, a.mask.n == 0);
     }
-    store_sum<S, G>(second ? a.dv : G::OF_KEYS ? a.dk : a.dq, a, first_tile<G>(a), sum.first[0],
-                    second ? a.Dv : a.D, second ? 1 : (float)a.scale);
+    store_sum<S, G>(second ? a.dv : G::OF_KEYS ? a.dk : a.dq, a, first_tile<G>(a), sum.first,
+                    second ? a.Dv : a.D, second ? 1 : a.single.scale);
     second = !second;
   } while (!second && (G::MAKES & MAKES_DV) != 0);
 }

@@ -45,7 +45,8 @@ INLINE uint32_t word_of_blocks (const attend_mask &, const mask_step &s, int, in
 
 INLINE uint32_t word_of_every (const attend_mask &, const mask_step &s, int, int, int i, int j) {
   const unsigned size = (unsigned)s.size;
-  const unsigned query = ((unsigned)i + (unsigned)s.offset) % size, key = (unsigned)j % size;
+  const unsigned query = rest_of(s, (unsigned)i + (unsigned)s.offset);
+  const unsigned key = rest_of(s, (unsigned)j);
   uint32_t bits = 0;
   for (unsigned k = query >= key ? query - key : query + size - key; k < 32; k += size)
     bits |= 1u << k;
@@ -129,16 +130,27 @@ INLINE uint32_t word_of_pairs (const attend_mask &m, int b, int h, int i, int j)
 }
 
 
+/* As kind_by_call. */
+CALLED uint32_t word_by_call (const attend_mask &m, int b, int h, int i, int j) {
+  return word_of_pairs(m, b, h, i, j);
+}
+
+template <bool CALLS>
+INLINE uint32_t word_of_tree (const attend_mask &m, int b, int h, int i, int j) {
+  return CALLS ? word_by_call(m, b, h, i, j) : word_of_pairs(m, b, h, i, j);
+}
+
+
 /*
 ** Of 16 queries and 64 keys, from this lane's 'query' and from 'key' on, four lanes that share two
 ** queries have a word each: of the upper or the lower query (by bit 0), and of the first or the
 ** last 32 keys (by bit 1). Keys that are not there have no pairs. 'kind' is that of the warp.
 */
-template <class G>
+template <class G, bool CALLS = calls_tree<G>>
 INLINE uint32_t own_word (const attend_mask &m, const tile &x, unsigned kind, int query, int key) {
   const int l = lane_of(), own = key + (G::STEP >= 64 ? (l >> 1 & 1) * 32 : 0);
   uint32_t word = word_between(0, (int64_t)m.S - 1 - own);
-  if (kind == TILE_SOME) word &= word_of_pairs(m, x.b, x.h, query + (l & 1) * 8, own);
+  if (kind == TILE_SOME) word &= word_of_tree<CALLS>(m, x.b, x.h, query + (l & 1) * 8, own);
   return word;
 }
 
@@ -149,17 +161,34 @@ INLINE uint32_t shared_word (uint32_t own, int h, int t) {
 }
 
 
-/*
-** Scores of pairs that may not attend become -inf, those of keys that are not there too. 'kind' is
-** that of this warp's queries.
-*/
+/* Of a warp's queries 'kind' says what they may: words of this lane, unless they may all. */
+template <class G> struct own_words {
+  static constexpr int EACH_PIECE = (G::STEP + 63) / 64, ALL = G::PIECES * EACH_PIECE;
+  bool some;
+  uint32_t at[ALL];
+};
+
+/* Each word comes to the last place, and moves on, so that the code that asks is there once. */
 template <class G>
-INLINE void mask_scores (shares<G> &s, const attend_mask &m, const tile &x, unsigned kind) {
-  if (kind == TILE_ALL && x.j + G::STEP <= m.S) return;
-  EACH(i, G::PIECES) EACH(c, (G::STEP + 63) / 64) {
-    const uint32_t word = own_word<G>(m, x, kind, own_row<G>(x, i), x.j + 64 * c);
+INLINE void ask_words (own_words<G> &w, const attend_mask &m, const tile &x, unsigned kind) {
+  constexpr int ALL = own_words<G>::ALL, OF_PIECE = own_words<G>::EACH_PIECE;
+  w.some = kind != TILE_ALL || x.j + G::STEP > m.S;
+  if (!w.some) return;
+#pragma unroll 1
+  for (int n = 0; n < ALL; n++) {
+    EACH(k, ALL - 1) w.at[k] = w.at[k + 1];
+    w.at[ALL - 1] = own_word<G>(m, x, kind, own_row<G>(x, n / OF_PIECE),
+                                x.j + 64 * (n % OF_PIECE));
+  }
+}
+
+
+/* Scores of pairs that may not attend become -inf, those of keys that are not there too. */
+template <class G> INLINE void mask_scores (shares<G> &s, const own_words<G> &w) {
+  if (!w.some) return;
+  EACH(i, G::PIECES) EACH(c, own_words<G>::EACH_PIECE) {
     EACH(h, 2) EACH(t, (min(G::STEP, 64) + 31) / 32) {
-      const uint32_t bits = shared_word(word, h, t);
+      const uint32_t bits = shared_word(w.at[i * own_words<G>::EACH_PIECE + c], h, t);
       EACH(j, min(G::STEP / 8, 4)) EACH(e, 2)
         if (!(bits >> (8 * j + e) & 1)) s.at[i][8 * c + 4 * t + j][2 * h + e] = -INFINITY;
     }
@@ -172,7 +201,7 @@ template <class G> INLINE unsigned kind_of_warp (const attend_mask &m, const til
   area r = area_of<G>(m, x);
   r.i += (int)threadIdx.x / 32 * G::PIECES * 16;
   r.i_last = min(r.i_last, r.i + G::PIECES * 16 - 1);
-  return r.i > r.i_last ? TILE_NONE : kind_of(m, r);
+  return r.i > r.i_last ? TILE_NONE : calls_tree<G> ? kind_by_call(m, r) : kind_of(m, r);
 }
 
 #endif

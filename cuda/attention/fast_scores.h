@@ -86,9 +86,9 @@ template <class S> INLINE float fast_tanh (float x) {
 /* Products become scores, as exponents of 2; what is added to blocked pairs has no meaning. */
 template <class S, class G>
 INLINE void score (shares<G> &s, const attend &a, const tile &x, const float *distances) {
-  const float factor = (float)a.factor, cap = (float)a.cap;
+  const float factor = a.single.factor, cap = a.single.cap;
   EACH(i, G::PIECES) EACH(j, G::STEP / 8) EACH(e, 4) s.at[i][j][e] *= factor;
-  if (a.cap != 0) {
+  if (a.single.cap != 0) {
     EACH(i, G::PIECES) EACH(j, G::STEP / 8) EACH(e, 4)
       s.at[i][j][e] = fast_tanh<S>(s.at[i][j][e]) * cap;
   }
@@ -157,7 +157,7 @@ template <class G> INLINE void drop_weights (shares<G> &s, const attend &a, cons
   EACH(i, G::PIECES) {
     const uint32_t keeps = kept_pairs<G>(a, x, i);
     EACH(j, G::STEP / 8) EACH(e, 4)
-      s.at[i][j][e] *= keeps >> (4 * j + e) & 1 ? (float)a.kept : 0.0f;
+      s.at[i][j][e] *= keeps >> (4 * j + e) & 1 ? a.single.kept : 0.0f;
   }
 }
 

@@ -45,9 +45,9 @@ INLINE uint32_t pairs_together (uint32_t bits) {
 
 
 /* Rows are queries: as in mask_scores. */
-template <class G>
+template <class G, bool CALLS>
 INLINE uint32_t pairs_of_queries (const attend_mask &m, const tile &x, unsigned kind) {
-  const uint32_t word = own_word<G>(m, x, kind, own_row<G>(x, 0), x.j);
+  const uint32_t word = own_word<G, CALLS>(m, x, kind, own_row<G>(x, 0), x.j);
   uint32_t may = 0;
   EACH(h, 2) EACH(t, (G::STEP + 31) / 32)
     may |= pairs_together(shared_word(word, h, t)) << (16 * t + 2 * h);
@@ -59,14 +59,14 @@ INLINE uint32_t pairs_of_queries (const attend_mask &m, const tile &x, unsigned 
 ** Rows are keys: each lane asks for one query in 32, and gets the words of its columns. Queries
 ** that are not there have no pairs, since keys may be NaN.
 */
-template <class G>
+template <class G, bool CALLS>
 INLINE uint32_t pairs_of_keys (const attend_mask &m, const tile &x, unsigned kind) {
   const int l = lane_of(), key = x.j + (int)threadIdx.x / 32 * 16;
   uint32_t may = 0;
   EACH(t, (G::STEP + 31) / 32) {
     const int query = x.i + 32 * t + l;
     uint32_t word = query < m.T ? word_between(0, (int64_t)m.S - 1 - key) : 0;
-    if (kind == TILE_SOME) word &= word_of_pairs(m, x.b, x.h, query, key);
+    if (kind == TILE_SOME) word &= word_of_tree<CALLS>(m, x.b, x.h, query, key);
     EACH(j, min(G::STEP / 8, 4)) EACH(e, 2) {
       const uint32_t bits = __shfl_sync(FULL, word, 8 * j + 2 * (l & 3) + e) >> l / 4;
       may |= (bits & 1) << (16 * t + 4 * j + e) | (bits >> 8 & 1) << (16 * t + 4 * j + 2 + e);
@@ -76,11 +76,12 @@ INLINE uint32_t pairs_of_keys (const attend_mask &m, const tile &x, unsigned kin
 }
 
 
-template <class G>
+template <class G, bool CALLS = calls_tree<G>>
 INLINE uint32_t pairs_of_lane (const attend_mask &m, const tile &x, unsigned kind) {
   const bool whole = x.j + tiling<G>::keys <= m.S && (!G::OF_KEYS || x.i + G::STEP <= m.T);
   if (kind == TILE_ALL && whole) return ~0u;
-  return G::OF_KEYS ? pairs_of_keys<G>(m, x, kind) : pairs_of_queries<G>(m, x, kind);
+  return G::OF_KEYS ? pairs_of_keys<G, CALLS>(m, x, kind)
+                    : pairs_of_queries<G, CALLS>(m, x, kind);
 }
 
 
@@ -90,7 +91,7 @@ template <class G> INLINE unsigned kind_of_rows (const attend_mask &m, const til
   int &first = G::OF_KEYS ? r.j : r.i, &last = G::OF_KEYS ? r.j_last : r.i_last;
   first += (int)threadIdx.x / 32 * 16;
   last = min(last, first + 15);
-  return first > last ? TILE_NONE : kind_of(m, r);
+  return first > last ? TILE_NONE : calls_tree<G> ? kind_by_call(m, r) : kind_of(m, r);
 }
 
 /* }================================================================== */
@@ -103,12 +104,13 @@ template <class G> INLINE unsigned kind_of_rows (const attend_mask &m, const til
 ** ===================================================================
 */
 
-/* Rows of queries have their lse and delta in registers. */
-struct own_numbers { float lse[2], delta[2]; };
+/* Rows of queries have their lse and delta in registers; 'factor' is the one of products. */
+struct own_numbers { float lse[2], delta[2], factor; };
 
 
 template <class G> INLINE own_numbers numbers_of_rows (const attend &a, const tile &x) {
   own_numbers n = {};
+  n.factor = a.single.factor;
   if (!G::OF_KEYS) {
     EACH(h, 2) {
       const int64_t at = prepared_row(a, x, own_row<G>(x, 0) + 8 * h);
@@ -161,12 +163,12 @@ INLINE void ask_extras (extras<G> &x, const attend &a, const tile &at, const flo
 
 /* Products of 8 columns become scores, and of a softcap the derivatives. */
 template <class S, class G>
-INLINE void score_columns (float (&s)[4], float (&slope)[4], const attend &a,
+INLINE void score_columns (float (&s)[4], float (&slope)[4], const attend &a, float factor,
                            const float (&added)[4]) {
-  const float factor = (float)a.factor, cap = (float)a.cap;
+  const float cap = a.single.cap;
   EACH(e, 4) s[e] *= factor;
   if (!G::RICH) return;
-  if (a.cap != 0) {
+  if (a.single.cap != 0) {
     EACH(e, 4) {
       const float t = fast_tanh<S>(s[e]);
       slope[e] = 1 - t * t;
@@ -189,7 +191,7 @@ INLINE void weigh (shares<G> &p, shares<G> &ds, const extras<G> &more, const att
   const bool masked = a.mask.n > 0;
   EACH(j, G::STEP / 8) {
     float slope[4] = {1, 1, 1, 1};
-    score_columns<S, G>(p.at[0][j], slope, a, more.added.at[0][j]);
+    score_columns<S, G>(p.at[0][j], slope, a, own.factor, more.added.at[0][j]);
     EACH(e, 4) {
       const int column = 8 * j + lane_column() + e % 2;
       const float lse = G::OF_KEYS ? numbers[column] : own.lse[e / 2];
@@ -198,7 +200,7 @@ INLINE void weigh (shares<G> &p, shares<G> &ds, const extras<G> &more, const att
       const bool yes = may >> (4 * j + e) & 1 && !(any && score == -INFINITY);
       const float weight = yes ? ptx_exp2(score - lse) : 0.0f;
       const bool none = !(may >> (4 * j + e) & 1) || (any && masked && weight == 0);
-      const float kept = !G::RICH ? 1 : more.keeps >> (4 * j + e) & 1 ? (float)a.kept : 0.0f;
+      const float kept = !G::RICH ? 1 : more.keeps >> (4 * j + e) & 1 ? a.single.kept : 0.0f;
       p.at[0][j][e] = weight * kept;
       ds.at[0][j][e] = none ? 0.0f : weight * (kept * dp - delta);
       if (none) slope[e] = 0;

@@ -6,8 +6,9 @@ local tiles = {}
 -- Of an instruction mma.m16n8k16, of halves; and of mma.m16n8k8, of TF32.
 local MULTIPLICATIONS <const>, OF_TF32 <const> = 16 * 8 * 16, 16 * 8 * 8
 
--- Values that need not be finite have a loop over 16 keys: products of these, and of their marks.
-local function rare_products(rows, width) return 2 * rows * 16 * width // MULTIPLICATIONS end
+-- Values that need not be finite have a loop over 16 keys, and in it one over 16 columns: products
+-- of these, and of their marks.
+local function rare_products(rows) return 2 * rows * 16 * 16 // MULTIPLICATIONS end
 
 -- q k^T and weights times values.
 local function forward(width, rich)
@@ -15,7 +16,7 @@ local function forward(width, rich)
   local warps = (width == 256 or pieces == 2) and 4 or 8
   local t = {width = width, rich = rich, warps = warps, rows = 16 * pieces,
              columns = (width == 256 or width == 128 and pieces == 2) and 32 or 64, products = 2}
-  t.rare = rare_products(t.rows, width)
+  t.rare = rare_products(t.rows)
   t.shared = (t.rows * warps + 2 * t.columns) * 2 * width
              + (rich and (t.rows * warps + t.columns) * 4 or 0)
   t.title = ("forward, heads of up to %d%s"):format(width, rich and ", options" or "")
@@ -65,7 +66,7 @@ local function forward_groups(width)
   local columns = width == 256 and 64 or 128
   return {width = width, rich = false, groups = true, warps = 8, rows = 16, columns = columns,
           products = 2, turn = (width + columns) // DEPTH,
-          mma = (3 * width + 2 * columns) // DEPTH + rare_products(16, width),
+          mma = (3 * width + 2 * columns) // DEPTH + rare_products(16),
           order = 300 + width, shared = 128 * 2 * width + 4 * columns * 2 * width,
           title = ("forward by warpgroups, heads of up to %d"):format(width)}
 end
