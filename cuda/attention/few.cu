@@ -29,7 +29,7 @@
 /* y += the weights and values of a batch; a weight of 'nothing' takes nothing. */
 template <class Shape, class S, int ROWS, class T>
 INLINE void add_batch (T (&y)[ROWS][PIECE], const uint4 *from, const T *weights, T nothing) {
-#pragma unroll
+#pragma unroll (Shape::ABREAST)
   for (int n = 0; n < Shape::AHEAD; n++) {
     T x[PIECE];
     take_row<Shape, S>(x, from, n);
@@ -45,24 +45,24 @@ INLINE void add_batch (T (&y)[ROWS][PIECE], const uint4 *from, const T *weights,
 
 
 /* Tiles of this warp, 'step' keys apart: from 'from' on they were not asked for. */
-struct few_tiles { int64_t from, end; int step; unsigned some, all; };
+struct few_tiles { unsigned from, end, step, some, all; };
 
 /* The next where somebody may attend; all lanes call it. False: none is left. */
 template <class T>
 INLINE bool next_tile (few_tiles &t, const attend_mask &m, tile &x, bool &all) {
   while (t.some == 0) {
     if (t.from >= t.end) return false;
-    const int64_t j = t.from + (int64_t)lane_of() * t.step;
+    const unsigned j = t.from + (unsigned)lane_of() * t.step;
     const tile own = {x.b, x.h, 0, (int)min(j, t.end)};
     const unsigned kind = j < t.end ? kind_of<T>(m, own) : TILE_NONE;
     t.some = __ballot_sync(FULL, kind != TILE_NONE);
     t.all = __ballot_sync(FULL, kind == TILE_ALL);
-    t.from += 32ll * t.step;
+    t.from += 32 * t.step;
   }
   const int n = __ffs((int)t.some) - 1;
   t.some &= t.some - 1;
   all = t.all >> n & 1;
-  x.j = (int)(t.from + (int64_t)(n - 32) * t.step);
+  x.j = (int)(t.from - (unsigned)(32 - n) * t.step);
   return true;
 }
 
@@ -79,18 +79,24 @@ template <class Shape, class S, int ROWS, int G, class T>
 INLINE void begin_rows (few_progress<T, ROWS> &p, const few_queries &f, const tile &x,
                         int first_row) {
   const attend &a = f.a;
+  const int own = min(first_row + lane_of() % ROWS, f.rows - 1);         /* lane r has row r */
+  const int64_t own_start = head_at(a.q, x.b, x.h + own / (int)a.T)
+                            + own % (int)a.T * a.q.stride[2];
+  const S *row[ROWS];
+  S q[ROWS][PIECE] = {};
 #pragma unroll
-  for (int r = 0; r < ROWS; r++) {
-    const int row = min(first_row + r, f.rows - 1);
-    const int64_t start = head_at(a.q, x.b, x.h + row / (int)a.T)
-                          + row % (int)a.T * a.q.stride[2];
+  for (int r = 0; r < ROWS; r++) row[r] = (const S *)a.q.data + __shfl_sync(FULL, own_start, r);
 #pragma unroll
-    for (int d = 0; d < PIECE; d++) {
-      const int at = column_of<S, G>(d / Shape::WIDTH) + d % Shape::WIDTH;
-      p.y[r][d] = 0;
-      p.q[r][d] = at < a.D ? (T)wide(((const S *)a.q.data)[start + at * a.q.stride[3]])
-                             * (T)a.factor : (T)0;
-    }
+  for (int d = 0; d < PIECE; d++) {
+    const int at = column_of<S, G>(d / Shape::WIDTH) + d % Shape::WIDTH;
+    if (at >= a.D) continue;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) q[r][d] = row[r][at * a.q.stride[3]];
+  }
+#pragma unroll
+  for (int n = 0; n < ROWS * PIECE; n++) {
+    p.q[n / PIECE][n % PIECE] = (T)wide(q[n / PIECE][n % PIECE]) * (T)a.factor;
+    p.y[n / PIECE][n % PIECE] = 0;
   }
   p.state = {-(T)INFINITY, 0};
 }
@@ -144,26 +150,36 @@ INLINE void attend_tile (few_progress<T, ROWS> &p, const few_queries &f, const t
 }
 
 
-/* The sums of the groups of lanes, and the states of rows, for all warps to read. */
-template <class Shape, int ROWS, int G, class T>
+/* The sums of all lanes, and the states of rows, for all warps to read. */
+template <class Shape, int ROWS, class T>
 INLINE void leave_sums (few_progress<T, ROWS> &p, T *sums, row_state<T> *states) {
+  const int own = row_of_keeper(lane_of());
 #pragma unroll
-  for (int r = 0; r < ROWS; r++) {
-#pragma unroll
-    for (int d = 0; d < PIECE; d++) {
-#pragma unroll
-      for (int by = G; by < 32; by *= 2) p.y[r][d] += __shfl_xor_sync(FULL, p.y[r][d], by);
-      const int at = (d / Shape::WIDTH * G + lane_of() % G) * Shape::WIDTH + d % Shape::WIDTH;
-      if (lane_of() < G) sums[r * Shape::COLUMNS_OF_ROW + at] = p.y[r][d];
-    }
-    if (lane_of() == keeper_of(r)) states[r] = p.state;
+  for (int n = 0; n < ROWS * PIECE; n += FEW(T)) {
+    few<T> some;
+    UNROLL(T, i) some.at[i] = p.y[n / PIECE][n % PIECE + i];
+    *(few<T> *)(sums + n / Shape::WIDTH * 32 * Shape::WIDTH + lane_of() * Shape::WIDTH
+                + n % Shape::WIDTH) = some;
   }
+  if (own < ROWS) states[own] = p.state;
 }
 
 
-/* Row 'row' of a head of keys, as a row of q and of the results. */
+/* Of row r and column d, those of the groups of lanes of a warp, in order. */
+template <class Shape, class T> INLINE T sum_groups (const T *sums, int r, int d) {
+  constexpr int OF_COPY = 32 * Shape::WIDTH, ACROSS = Shape::ACROSS;
+  const T *of = sums + r * 32 * PIECE + d / ACROSS * OF_COPY + d % ACROSS;
+  T sum = of[0];
+#pragma unroll
+  for (int n = ACROSS; n < OF_COPY; n += ACROSS) sum += of[n];
+  return sum;
+}
+
+
+/* Row 'row' of a head of keys, as a row of q and of the results. Counts of blocks have 32 bits. */
 INLINE tile query_of (const few_queries &f, int64_t head, int row) {
-  return tile_of(head / f.Hk, head % f.Hk * f.a.shared + row / (int)f.a.T, row % (int)f.a.T, 0);
+  const unsigned Hk = (unsigned)f.Hk, n = (unsigned)head;
+  return tile_of(n / Hk, n % Hk * (int)f.a.shared + row / (int)f.a.T, row % (int)f.a.T, 0);
 }
 
 
@@ -210,11 +226,20 @@ INLINE void join_warps (const few_queries &f, int64_t head, int64_t part, int ro
   for (int d = lane_of(); d < a.Dv; d += 32) {
     T y = 0;
     for (int w = group; w < WARPS; w += f.groups)
-      y += ((const T *)(memory + w * Shape::BYTES))[r * Shape::COLUMNS_OF_ROW + d]
+      y += sum_groups<Shape>((const T *)(memory + w * Shape::BYTES), r, d)
            * share_of(states[w * ROWS + r], all.top);
     if (f.parts > 1) ((T *)f.sums)[at * a.Dv + d] = y;
     else put_result<S>(a, x, d, y, all.sum);
   }
+}
+
+
+/* Which part of the keys of which head of keys a block has, and its first row. */
+struct part_of_block { int64_t head, part; int row; };
+
+template <int ROWS> INLINE part_of_block part_of (const few_queries &f, unsigned block) {
+  const unsigned rows = (unsigned)f.row_blocks, parts = (unsigned)f.parts;
+  return {block / rows / parts, block / rows % parts, (int)(block % rows) * f.groups * ROWS};
 }
 
 
@@ -226,16 +251,15 @@ attend_part (__grid_constant__ const few_queries f) {
   typedef few_shape<S, ROWS, G> shape;
   SHARED(unsigned char, memory);
   row_state<T> *states = (row_state<T> *)(memory + WARPS * shape::BYTES);
-  const int64_t part = blockIdx.x / f.row_blocks % f.parts;
-  const int64_t head = blockIdx.x / f.row_blocks / f.parts;
-  const int block_row = (int)(blockIdx.x % f.row_blocks) * f.groups * ROWS;
-  const int first_row = block_row + warp_of() % f.groups * ROWS;
+  part_of_block own_part = part_of<ROWS>(f, blockIdx.x);
+  const int first_row = own_part.row + warp_of() % f.groups * ROWS;
   unsigned char *own = memory + warp_of() * shape::BYTES;
   uint4 *ring = (uint4 *)own + lane_of();
   T *scores = (T *)(own + 2 * BATCH_BYTES);
-  tile x = query_of(f, head, 0), after = x;
-  few_tiles tiles = {part * f.part_keys + warp_of() / f.groups * SIDE(T),
-                     min((part + 1) * f.part_keys, f.a.S), WARPS / f.groups * SIDE(T), 0, 0};
+  tile x = query_of(f, own_part.head, 0), after = x;
+  few_tiles tiles = {(unsigned)(own_part.part * f.part_keys + warp_of() / f.groups * SIDE(T)),
+                     (unsigned)min((own_part.part + 1) * f.part_keys, f.a.S),
+                     (unsigned)(WARPS / f.groups * SIDE(T)), 0, 0};
   few_progress<T, ROWS> p;
   few_source<S> coming = {};
   bool all = false, there = false, more = first_row < f.rows;
@@ -251,10 +275,12 @@ attend_part (__grid_constant__ const few_queries f) {
   }
   ptx_wait<0>();
   __syncwarp();                                /* nobody reads the ring any more */
-  leave_sums<shape, ROWS, G>(p, (T *)own, states + warp_of() * ROWS);
+  leave_sums<shape, ROWS>(p, (T *)own, states + warp_of() * ROWS);
   __syncthreads();
-  for (int n = warp_of(); n < f.groups * ROWS && block_row + n < f.rows; n += WARPS)
-    join_warps<shape, S, ROWS>(f, head, part, block_row + n, n, memory, states);
+  own_part = part_of<ROWS>(f, ptx_anew(blockIdx.x));     /* rather than kept beside the sums */
+  for (int n = warp_of(); n < f.groups * ROWS && own_part.row + n < f.rows; n += WARPS)
+    join_warps<shape, S, ROWS>(f, own_part.head, own_part.part, own_part.row + n, n, memory,
+                               states);
 }
 
 /* }================================================================== */
@@ -358,11 +384,15 @@ template <class S, int ROWS, int G> static const char *attend_parts (cuda *self,
 }
 
 
+/* Of doubles, which seldom come, there are the largest shapes alone. */
+template <class S> constexpr bool has_shapes = sizeof(S) < sizeof(double);
+
 template <class S, int G> static const char *attend_rows (cuda *self, const attend &a) {
   constexpr int MOST = MOST_ROWS(COMPUTED(S));
   const int64_t rows = a.shared * a.T;
   if (rows <= 1) return attend_parts<S, 1, G>(self, a);
-  if (rows <= MOST / 2) return attend_parts<S, MOST / 2, G>(self, a);
+  if constexpr (has_shapes<S>)
+    if (rows <= MOST / 2) return attend_parts<S, MOST / 2, G>(self, a);
   return attend_parts<S, MOST, G>(self, a);
 }
 
@@ -371,8 +401,11 @@ template <class S> static const char *attend_few (cuda *self, attend a) {
   const char *why = cuda_find_ids(self, &a.mask, a.B, SIDE(COMPUTED(S)));
   if (why != NULL) return why;
   const int64_t most = max(a.D, a.Dv);
-  return most <= 8 * PIECE ? attend_rows<S, 8>(self, a)
-       : most <= 16 * PIECE ? attend_rows<S, 16>(self, a) : attend_rows<S, 32>(self, a);
+  if constexpr (has_shapes<S>) {
+    if (most <= 8 * PIECE) return attend_rows<S, 8>(self, a);
+    if (most <= 16 * PIECE) return attend_rows<S, 16>(self, a);
+  }
+  return attend_rows<S, 32>(self, a);
 }
 
 

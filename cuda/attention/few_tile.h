@@ -42,12 +42,13 @@ template <class S, int ROWS, int G> struct few_shape {
   static constexpr int AHEAD = BATCH / COPIES;           /* keys of a batch, for each group */
   static constexpr int AT_ONCE = ROWS * AHEAD < 8 ? AHEAD : 8 / ROWS;      /* that are summed */
   static constexpr int LINE = SIDE(T) + 32 / G * FEW(T); /* of scores: groups in other banks */
-  static constexpr int COLUMNS_OF_ROW = G * PIECE;
+  static constexpr int ACROSS = G * WIDTH;               /* columns of a group's copies */
+  static constexpr int ABREAST = ROWS * AHEAD < 16 ? AHEAD : AHEAD / 2;   /* of a loop's turn */
   static constexpr size_t SCORES = ROWS * LINE * sizeof(T);
   static constexpr size_t BYTES = 2 * BATCH_BYTES + SCORES;       /* of a warp */
   static constexpr int BLOCKS = ROWS == 1 ? 4 : ROWS < MOST_ROWS(T) ? 3 : 2;       /* at once */
   static constexpr size_t SHARED_BYTES = WARPS * (BYTES + ROWS * sizeof(row_state<T>));
-  static_assert(ROWS * COLUMNS_OF_ROW * sizeof(T) <= 2 * BATCH_BYTES, "sums take their place");
+  static_assert(ROWS * 32 * PIECE * sizeof(T) <= 2 * BATCH_BYTES, "sums take their place");
   static_assert(KEYS % AHEAD == 0 && AHEAD % AT_ONCE == 0 && G >= 8, "all of a tile");
 };
 
@@ -174,7 +175,7 @@ template <int N, int G, class T> INLINE void spread_sums (T (&s)[N]) {
 template <class Shape, class S, int ROWS, int G, class T>
 INLINE void score_batch (const T (&q)[ROWS][PIECE], const uint4 *from, T *scores) {
   constexpr int SUMS = ROWS * Shape::AT_ONCE, LANES = G / SUMS;
-#pragma unroll
+#pragma unroll (Shape::ABREAST / Shape::AT_ONCE)
   for (int n = 0; n < Shape::AHEAD; n += Shape::AT_ONCE) {
     T s[SUMS];
 #pragma unroll
@@ -197,14 +198,18 @@ INLINE void score_batch (const T (&q)[ROWS][PIECE], const uint4 *from, T *scores
 }
 
 
-/* May query i attend to keys from j on? A bit for each of FEW. */
+/* May query i attend to keys from j on? A bit for each of FEW. See kind_by_call. */
+template <class T>
+CALLED unsigned row_that_may (const attend_mask &m, const tile x, int i, int j) {
+  return ask<ROW_BITS>(m, [&] (const mask_step &s) -> unsigned {
+    return row_of_pairs<T>(m, s, x, i, j);
+  });
+}
+
 template <class T>
 INLINE unsigned keys_that_may (const attend_mask &m, const tile &x, bool all, int i, int j) {
   const unsigned inside = columns_between<T>(0, (int64_t)m.S - 1 - j);
-  if (all) return inside;
-  return inside & ask<ROW_BITS>(m, [&] (const mask_step &s) -> unsigned {
-    return row_of_pairs<T>(m, s, x, i, j);
-  });
+  return all ? inside : inside & row_that_may<T>(m, x, i, j);
 }
 
 
@@ -232,6 +237,7 @@ INLINE void finish_scores (few<T> &s, const attend &a, const tile &x, unsigned m
 
 /* The lane that keeps the state of row r: one of those that hold its keys. */
 INLINE int keeper_of (int r) { return (r & 1) * 16 + (r >> 1); }
+INLINE int row_of_keeper (int lane) { return (lane & 15) * 2 + (lane >> 4); }
 
 
 /*
