@@ -89,7 +89,7 @@ end
 
 -- Rendering -----------------------------------------------------------------------------------
 
--- What a message may have in the place of content, as published templates read it.
+-- Fields that may stand in the place of content, as published templates read them.
 local INSTEAD <const> = {
   "function_call", "reasoning_content", "thinking", "tool_calls", "tool_responses",
 }

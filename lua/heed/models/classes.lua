@@ -109,7 +109,7 @@ local function read(who, model, given)
   o.batch = options.count(who, "option batch", o.batch)
   if o.max ~= nil then
     local pair = (who == "score" or o.pair ~= nil) and "" or nil
-    texts.check_max(who, model, o.max, #model:ids("", {pair = pair}))
+    o.max = texts.check_max(who, model, o.max, #model:ids("", {pair = pair}))
   end
   return o
 end

@@ -280,8 +280,8 @@ function sentences.embed(model, plan, list, o)
   local prompt, skipped, beside = prompt_of(model, plan, o)
   local rows = {}
   if o.max ~= nil then
-    texts.check_max("embed", model, o.max,
-                    has_texts(list) and #model:ids(beside, {parse = o.parse}) or 0)
+    local around = has_texts(list) and #model:ids(beside, {parse = o.parse}) or 0
+    o.max = texts.check_max("embed", model, o.max, around)
   end
   for i = 1, options.last(list) do
     rows[i] = ids_of(model, plan, rawget(list, i), prompt, i, o)

@@ -62,7 +62,7 @@ INLINED void vnni_load_rows (const heed_type type, const int elements, bool has_
 }
 
 
-/* What depends on the type, of which compilers make code for each. */
+/* Facts and functions of a type; compilers make code for each. */
 typedef struct vnni_type {
   void (*products) (const vnni_rows *at, const vnni_span *x, int64_t k, int64_t m, int64_t y_row);
   void (*load_rows) (const uint8_t *w, int64_t w_row, int n, int64_t rows, vnni_rows_of_span *to);
