@@ -10,6 +10,7 @@
 typedef struct FN(block) {
   FN(one) x;                       /* of this block of columns and depth */
   T *packed_a, *packed_b;          /* the first may be NULL */
+  int64_t packed_depth;            /* of packed_b, from one of its panels to the next */
   bool kept;                       /* packed_b was packed before: it comes from memory */
   int64_t column_pieces;
 } FN(block);
@@ -73,8 +74,8 @@ static void FN(pack_panel) (const FN(one) *x, int64_t column, T *packed) {
 
 static void FN(pack_b_piece) (void *arg, int64_t from, int64_t to) {
   const FN(block) *d = arg;
-  for (int64_t j = from; j < to; j++)
-    FN(pack_panel)(&d->x, j * PANEL, d->packed_b + j * PANEL * d->x.p.depth);
+  for (int64_t j = from; j < to && (j == from || !cpu_stopped(d->x.m->self)); j++)
+    FN(pack_panel)(&d->x, j * PANEL, d->packed_b + j * PANEL * d->packed_depth);
 }
 
 
@@ -101,14 +102,14 @@ static void FN(multiply_strips) (const FN(product) *p, const FN(kernel) *kernel,
 }
 
 
-/* Rows of a times one panel of b: while the first tile is computed, the next panel is fetched. */
+/* Rows of a times one panel of b: while the first tile is computed, what is 'ahead' is fetched. */
 static void FN(multiply_panel) (const FN(product) *p, const FN(kernel) *kernel, int64_t rows,
                                 const T *a, const T *b, T *c, const T *addend, int last,
-                                bool from_memory) {
+                                int64_t ahead) {
   const int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS, n = (rows + tiles - 1) / tiles;
-  if (from_memory && n >= FETCHING_ROWS) {
+  if (ahead != 0 && n >= FETCHING_ROWS) {
     FN(product) first = *p;
-    first.ahead = p->depth * PANEL;
+    first.ahead = ahead;
     FN(multiply_columns)(&first, kernel, n, TILE_ROWS, a, b, c, addend, last);
     a += n * p->a_row;
     c += n * p->c_row;
@@ -131,12 +132,13 @@ static void FN(block_part) (const FN(block) *d, int64_t row, int64_t rows, int64
     const int64_t n = smaller(columns - j, PANEL);
     const int wide = n > LANES, last = (int)(n - wide * LANES);
     const FN(kernel) *kernel = FN(kernels)[wide][last < LANES];
-    const T *b = d->packed_b + (column + j) * y.p.depth;
+    const T *b = d->packed_b + (column + j) * d->packed_depth;
     const T *addend = y.p.addend == NULL ? NULL : y.p.addend + j * y.p.addend_column;
     if (d->packed_a != NULL)
       FN(multiply_strips)(&y.p, kernel, rows, a, b, y.c + j, addend, last);
     else
-      FN(multiply_panel)(&y.p, kernel, rows, a, b, y.c + j, addend, last, d->kept);
+      FN(multiply_panel)(&y.p, kernel, rows, a, b, y.c + j, addend, last,
+                         d->kept ? d->packed_depth * PANEL : 0);
   }
 }
 
@@ -179,12 +181,17 @@ static bool FN(packs_a) (const FN(one) *x) {
 }
 
 
-/* The block of some columns, from column j and depth k on, whose packed b lies at 'packed'. */
-static FN(block) FN(block_of) (const FN(one) *x, int64_t j, int64_t columns, int64_t k,
-                               T *packed) {
-  FN(block) d = {.x = FN(part_of)(x, 0, j), .packed_b = packed};
+/* How much of the depth a block has: many rows go over c, which is far, as rarely as may be. */
+static int64_t FN(block_depth) (const FN(one) *x) {
+  return smaller(x->p.depth, x->m->b_rows > BLOCK_ROWS ? MANY_ROWS_DEPTH : BLOCK_DEPTH);
+}
+
+
+/* The block of some columns, from column j and depth k on. */
+static FN(block) FN(block_of) (const FN(one) *x, int64_t j, int64_t columns, int64_t k) {
+  FN(block) d = {.x = FN(part_of)(x, 0, j)};
   d.x.columns = smaller(x->columns - j, columns);
-  d.x.p.depth = smaller(x->p.depth - k, BLOCK_DEPTH);
+  d.x.p.depth = smaller(x->p.depth - k, FN(block_depth)(x));
   d.x.a += k * x->p.a_column;
   d.x.b = FN(b_at)(&d.x, k * x->p.b_row);
   if (k > 0) { d.x.p.add = true; d.x.p.addend = NULL; }
@@ -194,24 +201,9 @@ static FN(block) FN(block_of) (const FN(one) *x, int64_t j, int64_t columns, int
 
 /*
 ** {==================================================================
-** Weights that are packed once: a block after the other, as they are used
+** Weights that are packed once, in panels of all their depth
 ** ===================================================================
 */
-
-/* Where the block from column j and depth k on begins. */
-static int64_t FN(packed_at) (const FN(one) *x, int64_t j, int64_t k) {
-  return j * x->p.depth + k * round_up(smaller(x->columns - j, BLOCK_COLUMNS), PANEL);
-}
-
-
-static void FN(pack_all) (const FN(one) *x, T *all) {
-  for (int64_t j = 0; j < x->columns; j += BLOCK_COLUMNS)
-    for (int64_t k = 0; k < x->p.depth && !cpu_stopped(x->m->self); k += BLOCK_DEPTH) {
-      FN(block) d = FN(block_of)(x, j, BLOCK_COLUMNS, k, all + FN(packed_at)(x, j, k));
-      FN(pack_b)(&d);
-    }
-}
-
 
 /* All of b, packed now or before; NULL: it is not kept. A batch is work of several threads. */
 static T *FN(all_packed) (const FN(one) *x) {
@@ -224,7 +216,8 @@ static T *FN(all_packed) (const FN(one) *x) {
   if (all != NULL) return all;
   all = packed_renew(p, &key, (size_t)(x->p.depth * round_up(x->columns, PANEL)) * sizeof(T));
   if (all == NULL) return NULL;
-  FN(pack_all)(x, all);
+  FN(block) d = {.x = *x, .packed_b = all, .packed_depth = x->p.depth};
+  FN(pack_b)(&d);
   if (cpu_stopped(m->self)) return NULL;
   packed_done(p, &key);
   return all;
@@ -235,8 +228,10 @@ static T *FN(all_packed) (const FN(one) *x) {
 static bool FN(panels_kept) (const FN(one) *x) {
   T *all = FN(all_packed)(x);
   for (int64_t j = 0; all != NULL && j < x->columns; j += BLOCK_COLUMNS)
-    for (int64_t k = 0; k < x->p.depth && !cpu_stopped(x->m->self); k += BLOCK_DEPTH) {
-      FN(block) d = FN(block_of)(x, j, BLOCK_COLUMNS, k, all + FN(packed_at)(x, j, k));
+    for (int64_t k = 0; k < x->p.depth && !cpu_stopped(x->m->self); k += FN(block_depth)(x)) {
+      FN(block) d = FN(block_of)(x, j, BLOCK_COLUMNS, k);
+      d.packed_b = all + j * x->p.depth + k * PANEL;
+      d.packed_depth = x->p.depth;
       d.kept = true;
       FN(run_block)(&d);
     }
@@ -250,8 +245,8 @@ static void FN(panels) (FN(one) *x) {
   if (FN(panels_kept)(x)) return;
   T near[NEAR_ELEMENTS];
   const bool both = FN(packs_a)(x);              /* then a is packed for each block of columns */
-  const int64_t most = both ? 2 * BLOCK_COLUMNS : BLOCK_COLUMNS;
-  const int64_t depth = smaller(x->p.depth, BLOCK_DEPTH);
+  const int64_t most = both ? 4 * BLOCK_COLUMNS : BLOCK_COLUMNS;
+  const int64_t depth = FN(block_depth)(x);
   const int64_t size_b = depth * round_up(smaller(x->columns, most), PANEL);
   const int64_t size_a = both ? depth * round_up(x->rows, TILE_ROWS) : 0;
   T *workspace = near;
@@ -259,9 +254,11 @@ static void FN(panels) (FN(one) *x) {
     workspace = cpu_scratch(x->m->self, (size_t)(size_b + size_a) * sizeof(T));
   if (workspace == NULL) { x->m->failed = true; return; }
   for (int64_t j = 0; j < x->columns; j += most)
-    for (int64_t k = 0; k < x->p.depth; k += BLOCK_DEPTH) {
+    for (int64_t k = 0; k < x->p.depth; k += depth) {
       if (j + k > 0 && cpu_stopped(x->m->self)) break;
-      FN(block) d = FN(block_of)(x, j, most, k, workspace);
+      FN(block) d = FN(block_of)(x, j, most, k);
+      d.packed_b = workspace;
+      d.packed_depth = d.x.p.depth;
       d.packed_a = both ? workspace + size_b : NULL;
       FN(pack_b)(&d);
       FN(run_block)(&d);

@@ -56,10 +56,6 @@ INLINED void FN(tile_sums) (const int rows, const int vectors, const bool cut,
 INLINED void FN(tile) (const int rows, const int vectors, const bool cut, const FN(product) *p,
                        const T *a, const T *b, T *c, const T *addend, int last) {
   FN(vector) sum[TILE_ROWS][4];
-  if (p->far)
-    UNROLL for (int i = 0; i < rows; i++)
-      UNROLL for (int j = 0; j < vectors * VECTOR_BYTES; j += 64)
-        __builtin_prefetch((const char *)(c + i * p->c_row) + j, 1);
   FN(tile_sums)(rows, vectors, cut, p, a, b, last, sum);
   const T alpha = p->alpha;
   const int64_t c_row = p->c_row;
