@@ -1,6 +1,7 @@
 -- Weights of which products keep a copy as they read it: the same numbers as without it, to the
 -- last bit, also behind a change; and the copy counts as memory, and goes with the weight.
 
+local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local directories = require "spec.support.directories"
 local heed = require "heed"
@@ -199,6 +200,115 @@ describe("a packed weight", function()
 end)
 
 
+-- Types of blocks, and bytes of a copy for each of their elements: a quant, and the share of the
+-- numbers of its group, which has 16 or 32 elements.
+local BLOCKS <const> = {
+  q8_0 = 1 + 4 / 32, q4_0 = 1 + 4 / 32, q4_1 = 1 + 8 / 32, q5_0 = 1 + 4 / 32, q5_1 = 1 + 8 / 32,
+  q2_k = 1 + 8 / 16, q3_k = 1 + 4 / 16, q4_k = 1 + 8 / 32, q5_k = 1 + 8 / 32, q6_k = 1 + 4 / 16,
+}
+
+-- Whether products with rounded rows interleave blocks, which AVX-512 with VNNI does, by gcc.
+local function interleaves()
+  local build = os.getenv "HEED_BUILD" or "release"
+  local file <close> = io.open "/proc/cpuinfo"
+  return heed.level() == "avx512" and build ~= "basic" and build ~= "clang"
+         and file and file:read "a":find("avx512_vnni", 1, true) ~= nil
+end
+
+-- A matrix of a type of blocks: its bytes are from 32 to 47, which as scales are small floats.
+local function of_blocks(type, rows, columns)
+  local row, list = blocks[type], {}
+  for i = 1, rows * columns // row.elements * row.bytes do
+    list[i] = string.char(32 + i * 7 % 16)
+  end
+  return heed.frombytes(table.concat(list), {rows, columns}, type):to "cpu"
+end
+
+
+describe("a packed weight in blocks", function()
+  before_each(function()
+    heed.manual_seed(5)
+    heed.matmul_precision "high"
+  end)
+
+  after_each(function() heed.matmul_precision "highest" end)
+
+  it("gives the same bits as one that is not", function()
+    for type in pairs(BLOCKS) do
+      local columns = type:find "_k" and 768 or 352
+      local weight = of_blocks(type, 70, columns)
+      local plain, bias = weight:clone(), drawn({70})
+      core.pack(weight)
+      for _, rows in ipairs{4, 13, 40, 3, 1} do
+        local x = drawn({rows, columns})
+        assert.is_true(heed.linear(x, weight, bias):equal(heed.linear(x, plain, bias)))
+        assert.is_true(x:matmul(weight.T):equal(x:matmul(plain.T)))
+        assert.is_true(heed.linear(x, weight:narrow(1, 1, 35)):equal(
+                       heed.linear(x, plain:narrow(1, 1, 35))))
+        assert.is_true(heed.linear(x, weight:slice(1, 1, 70, 2)):equal(
+                       heed.linear(x, plain:slice(1, 1, 70, 2))))
+      end
+    end
+  end)
+
+  it("has a copy from the first product of many rows on, which counts and goes with it", function()
+    for type, each in pairs(BLOCKS) do
+      local columns = type:find "_k" and 768 or 352
+      local before = live()
+      local x, weight = drawn({40, columns}), of_blocks(type, 70, columns)
+      core.pack(weight)
+      local now = live()
+      heed.linear(x:narrow(1, 1, 3), weight)
+      assert.equal(now, live())
+      local bytes = interleaves() and 96 * columns * each or 0
+      for _ = 1, 2 do
+        heed.linear(x, weight)
+        assert.equal(now + bytes, live(), type)
+      end
+      x:release()
+      weight:release()
+      assert.equal(before, live())
+    end
+  end)
+
+  it("has none where rows are not rounded, or nobody asks for one", function()
+    local x, weight = drawn({40, 352}), of_blocks("q8_0", 70, 352)
+    local now = live()
+    heed.linear(x, weight)
+    core.pack(weight)
+    heed.matmul_precision "highest"
+    heed.linear(x, weight)
+    assert.equal(now, live())
+  end)
+
+  it("follows what it is set to", function()
+    local x, weight = drawn({40, 352}), of_blocks("q8_0", 70, 352)
+    local other = heed.quantize(drawn({70, 352}), "q8_0")
+    core.pack(weight)
+    local before = heed.linear(x, weight)
+    weight:set_(other)
+    for _ = 1, 2 do
+      local plain = heed.linear(x, other:clone())
+      assert.is_true(heed.linear(x, weight):equal(plain))
+      assert.is_false(before:equal(plain))
+      core.pack(weight)
+    end
+  end)
+
+  it("gives the same with several threads", function()
+    local x, weight = drawn({50, 352}), of_blocks("q4_1", 700, 352)
+    local plain, before <const> = heed.linear(x, weight), heed.threads()
+    for _, threads in ipairs{2, 1} do
+      heed.threads(threads)
+      local one = weight:clone()
+      core.pack(one)
+      for _ = 1, 2 do assert.is_true(plain:equal(heed.linear(x, one))) end
+    end
+    heed.threads(before)
+  end)
+end)
+
+
 describe("models.load packs", function()
   it("matrices of products, unless it is told not to", function()
     local function taken(options)
@@ -219,6 +329,28 @@ describe("models.load packs", function()
     assert.equal(0, mapped)
     assert.same(plain, y)
     assert.same(plain, shared)
+  end)
+
+  it("matrices in blocks of models that write nothing, or where it is told to", function()
+    local function taken(folder, options)
+      options.device, options.quantize = "cpu", "q8_0"
+      local place <close> = directories.make(folder)
+      local model = assert(heed.models.load(place.path, options))
+      local ids = heed.ones({16, 16}, {dtype = "int64", device = "cpu"})
+      local before = live()
+      local y = heed.no_grad(model, ids)
+      y = y:totable()
+      return live() - before, y
+    end
+    heed.matmul_precision "high"
+    local _ <close> = setmetatable({}, {__close = function() heed.matmul_precision "highest" end})
+    local with, y = taken("distilbert", {})
+    local without, plain = taken("distilbert", {packed = false})
+    assert.equal(interleaves(), with > 0)
+    assert.equal(0, without)
+    assert.same(plain, y)
+    local of_floats, all = taken("llama3", {}), taken("llama3", {packed = true})
+    assert.equal(interleaves(), all > of_floats)
   end)
 
   it("and refuses what is no boolean", function()

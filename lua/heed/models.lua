@@ -48,9 +48,10 @@ local M = {}
 ---@field quantize? string a type of blocks, "q8_0", for the weights of linear layers and
 ---embeddings, as `model:quantize` has it; all else is float32. A model of which no weight has rows
 ---of whole blocks is refused. Files are mapped meanwhile
----@field packed? boolean whether a product of many rows on the CPU keeps a copy of its float32
----matrix as it is read there, which makes later ones faster and takes as much memory again; true
----unless tensors are mapped
+---@field packed? boolean whether a product of many rows on the CPU keeps a copy of its matrix as
+---it is read there, which makes later ones faster and takes as much memory again: of one in
+---float32, or of one in blocks beside rows that are rounded to 8 bits. Unless given, matrices have
+---copies if they are not mapped, and those in blocks if the model does not generate
 
 local FLOATS <const> = {bfloat16 = true, float16 = true, float32 = true, float64 = true}
 
@@ -136,10 +137,14 @@ local function read_tokenizer(path)
 end
 
 
--- Matrices are read by products of many texts and long prompts.
-local function pack(model)
+-- Matrices are read by products of many texts and long prompts. A model that writes reads a prompt
+-- once, and its blocks are there for the sake of memory: they have copies where the caller says so.
+local function pack(model, is_asked)
+  local packs_blocks = is_asked or not model.writes
   for _, p in ipairs(model:parameters()) do
-    if p:dim() == 2 and p.dtype == "float32" then core.pack(p) end
+    if p:dim() == 2 and (p.dtype == "float32" or packs_blocks and blocks[p.dtype]) then
+      core.pack(p)
+    end
   end
 end
 
@@ -184,7 +189,7 @@ end
 -- The model as the options want it; and which weights stay out of blocks, and why.
 local function finished(model, o)
   local kept = o.quantize and quantize(model, o)
-  if o.packed then pack(model) end
+  if o.packed or (o.packed == nil and not o.mapped) then pack(model, o.packed) end
   return model:eval(), kept
 end
 
@@ -260,8 +265,7 @@ function M.load(path, given, ...)
     device = options.any, dtype = options.any, mapped = false, packed = options.any,
     quantize = options.any,
   }, torch_names.load)
-  if o.packed == nil then o.packed = not o.mapped end
-  if type(o.packed) ~= "boolean" then
+  if o.packed ~= nil and type(o.packed) ~= "boolean" then
     fail("models.load: a boolean expected as option packed, got %s", kind(o.packed))
   end
   if o.device ~= nil then core.called("models.load", heed.zeros, 0, {device = o.device}) end

@@ -68,7 +68,7 @@ static void product (both *b, heed_type type, blocks_op op, const int64_t size[3
   view bias = chance(0.5) && !back ? filled(HEED_FLOAT32, 1, SIZES(n), -9, 9) : view_none();
   view x = rows_of(m, back ? n : k), y = rows_of(m, back ? k : n);
   work of;
-  work_blocks(&of, op, y, x, w, bias);
+  work_blocks(&of, op, y, x, w, bias, NULL);
   same(b, describe(scalar_names[type], &of), &of, TOLERANCE);
   const bool few = !back && m <= 8, ran = b->gpu->way != NULL || getenv("HEED_SOME") == NULL;
   if (ran && went(b, "few rows beside blocks") != few) {
@@ -98,7 +98,7 @@ static void not_finite (both *b, heed_type type) {
   put(&x, 700, NAN);
   put(&x, 1100, INFINITY);
   memset((char *)w.data + scalar_bytes(type, 1024), 0x7c, 8);
-  work_blocks(&of, BLOCKS_PRODUCT, y, x, w, view_none());
+  work_blocks(&of, BLOCKS_PRODUCT, y, x, w, view_none(), NULL);
   same(b, describe("not finite", &of), &of, TOLERANCE);
   of.out[0].at.size[0] = of.in[BLOCKS_X].at.size[0] = 4;
   same(b, describe("not finite, few", &of), &of, TOLERANCE);

@@ -144,6 +144,7 @@ typedef struct work {
     struct { int axes; } reduce;
     struct { bool reverse; } scan;
     struct { double alpha; bool accumulate; struct packed_copy *packed; } matmul;
+    struct { struct packed_copy *packed; } blocks;       /* of products */
     struct {                                             /* GATHER, SCATTER */
       bool from_end;
       int64_t stride[WORK_INDICES], size[WORK_INDICES];
@@ -205,10 +206,13 @@ static inline void work_copy (work *w, copy_op op, view y, view x) {
 /*
 ** Of w (N, K), rows of blocks: PRODUCT is y (M, N) = x (M, K) w^T + bias (N), BACK is y (M, K) =
 ** x (M, N) w. x and y are float32, and dense but for the distance of their rows. ROUNDED is PRODUCT
-** of x whose rows are rounded to 8 bits first, 32 elements with a scale of their own.
+** of x whose rows are rounded to 8 bits first, 32 elements with a scale of their own; then a copy
+** of w is kept for later ones: 'packed', or NULL.
 */
-static inline void work_blocks (work *w, blocks_op op, view y, view x, view weight, view bias) {
+static inline void work_blocks (work *w, blocks_op op, view y, view x, view weight, view bias,
+                                struct packed_copy *packed) {
   work_begin(w, WORK_BLOCKS, op, 1, BLOCKS_INS);
+  w->blocks.packed = packed;
   w->out[0] = y;
   w->in[BLOCKS_X] = x;
   w->in[BLOCKS_WEIGHT] = weight;

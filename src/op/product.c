@@ -164,14 +164,24 @@ static bool set_product (call *c, product *p, const layout *a, const layout *b) 
 }
 
 
-/* Matrices (M, K) and (K, N) of blocks, whose rows lie along one axis or the other. */
+/* The copy of a factor that products keep; or NULL: replays may write the factor in between. */
+static packed_copy *copy_of (const call *c, const heed_tensor *t, const view *v) {
+  const bool keeps = t->store != NULL && c->cx->capture.where == NULL;
+  return keeps ? packed_find(t->store, v->data) : NULL;
+}
+
+
+/*
+** Matrices (M, K) and (K, N) of blocks, whose rows lie along one axis or the other. 'packed' is a
+** copy of b; or NULL.
+*/
 static bool run_blocks (heed_context *cx, heed_op op, blocks_op kind, view y, view a, view b,
-                        view bias) {
+                        view bias, packed_copy *packed) {
   work w;
   const bool transposed = layout_block_axis(&b.at, scalar_blocks[b.type].elements) == 0;
   if (transposed) b.at = layout_transpose(&b.at, 0, 1);
   if (layout_numel(&y.at) == 0) return true;
-  work_blocks(&w, transposed ? kind : BLOCKS_BACK, y, a, b, bias);
+  work_blocks(&w, transposed ? kind : BLOCKS_BACK, y, a, b, bias, packed);
   return op_run_for(cx, op, &w);
 }
 
@@ -191,9 +201,11 @@ static bool multiply_blocks (call *c, const product *p, heed_tensor *a, heed_ten
   const blocks_op kind = c->cx->devices.precision > 0 ? BLOCKS_ROUNDED : BLOCKS_PRODUCT;
   heed_tensor *y = op_new(c->cx, HEED_FLOAT32, &p->shape);
   bias = op_cast(bias, HEED_FLOAT32);
-  return y != NULL &&
-         run_blocks(c->cx, c->op, kind, view_with(y, &p->y), view_with(a, &p->a),
-                    view_with(b, &p->b), bias != NULL ? view_of(op_dense(bias)) : view_none()) &&
+  if (y == NULL) return false;
+  const view weight = view_with(b, &p->b);
+  return run_blocks(c->cx, c->op, kind, view_with(y, &p->y), view_with(a, &p->a), weight,
+                    bias != NULL ? view_of(op_dense(bias)) : view_none(),
+                    copy_of(c, b, &weight)) &&
          give_out(c, op_cast(y, type));
 }
 
@@ -219,8 +231,7 @@ static bool multiply (call *c, const product *p, heed_tensor *a, heed_tensor *b,
     layout_expand(&bias->at, &p->y, &wide);
     view_set(&w.in[MATMUL_ADDEND], bias, &wide);
   }
-  if (b->store != NULL && c->cx->capture.where == NULL)      /* replays may write it in between */
-    w.matmul.packed = packed_find(b->store, w.in[MATMUL_B].data);
+  w.matmul.packed = copy_of(c, b, &w.in[MATMUL_B]);
   return op_run(c, &w) && give_out(c, y);
 }
 
@@ -416,7 +427,7 @@ static heed_tensor *multiplied_blocks (backward *r, matrices g, matrices w, cons
     return core_fail(r->cx, NULL, "the gradient has too many elements");
   heed_tensor *y = op_new(r->cx, HEED_FLOAT32, shape != NULL ? shape : &p.shape);
   if (y == NULL || !run_blocks(r->cx, r->op, BLOCKS_PRODUCT, view_with(y, &p.y), view_with(a, &p.a),
-                               view_with(w.t, &p.b), view_none())) return NULL;
+                               view_with(w.t, &p.b), view_none(), NULL)) return NULL;
   return op_cast(y, type);
 }
 

@@ -84,6 +84,7 @@ typedef struct block_product {
   int64_t m, n, k;                 /* y (m, n) = x (m, k) w (n, k)^T, or y (m, k) = x (m, n) w */
   int64_t x_row, y_row, w_row;     /* between rows, of w in bytes */
   int64_t w_span;                  /* bytes of SPAN elements */
+  packed_copy *packed;             /* of w, where a copy is kept; or NULL */
   bool failed;                     /* a thread got no memory */
 } block_product;
 
@@ -277,6 +278,8 @@ typedef struct vnni_product {
   block_product *p;
   const vnni_type *type;
   vnni_span *x;
+  int64_t panel;                   /* its bytes */
+  uint8_t *kept;                   /* all panels; or NULL */
 } vnni_product;
 
 
@@ -303,21 +306,62 @@ static void vnni_row_piece (void *arg, int64_t first, int64_t end) {
 }
 
 
+/* Panel number i of w, at 'to'. */
+static void vnni_pack_panel (const vnni_product *v, int64_t i, uint8_t *to) {
+  const block_product *p = v->p;
+  const int64_t n = i * VNNI_COLUMNS;
+  vnni_pack(to, v->type, (const uint8_t *)p->w + n * p->w_row, p->w_row, p->w_span, p->k,
+            smaller(p->n - n, VNNI_COLUMNS));
+}
+
+
+/* Panels, which are made as they are used unless they are kept. */
 static void vnni_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   block_product *p = v->p;
-  void *scratch;
-  vnni_panel *w = aligned_scratch(p, (size_t)vnni_spans(p->k) * sizeof *w, &scratch);
-  for (int64_t n = first; w != NULL && n < end && !cpu_stopped(p->self); n += VNNI_COLUMNS) {
-    const uint8_t *from = (const uint8_t *)p->w + n * p->w_row;
-    vnni_columns c = {.w = w, .k = p->k, .n = smaller(end - n, VNNI_COLUMNS), .y_row = p->y_row,
+  const uint8_t *w = (const uint8_t *)p->w;
+  const int64_t bytes = VNNI_COLUMNS * p->w_row;
+  void *scratch = NULL;
+  uint8_t *own = v->kept == NULL ? aligned_scratch(p, (size_t)v->panel, &scratch) : NULL;
+  for (int64_t i = first; i < end && (v->kept != NULL || own != NULL); i++) {
+    if (cpu_stopped(p->self)) break;
+    const int64_t n = i * VNNI_COLUMNS;
+    vnni_columns c = {.w = own, .k = p->k, .n = smaller(p->n - n, VNNI_COLUMNS), .y_row = p->y_row,
                       .y = p->y + n, .bias = p->bias != NULL ? p->bias + n : NULL};
-    vnni_pack(w, v->type, from, p->w_row, p->w_span, p->k, c.n);
-    vnni_look_ahead(&c, v->type, from, p->w_row, p->m);
+    if (v->kept != NULL) {
+      c.w = v->kept + i * v->panel;
+      vnni_look_ahead(&c, v->type, c.w + v->panel, v->panel, p->m);
+    } else {
+      vnni_pack_panel(v, i, own);
+      vnni_look_ahead(&c, v->type, w + (i + 1) * bytes, bytes, p->m);
+    }
     for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += SUM_STOPS)
       vnni_multiply(v->type, &c, v->x, m, smaller(m + SUM_STOPS, p->m));
   }
   cpu_scratch_free(scratch);
+}
+
+
+static void vnni_pack_piece (void *arg, int64_t first, int64_t end) {
+  const vnni_product *v = arg;
+  for (int64_t i = first; i < end && !cpu_stopped(v->p->self); i++)
+    vnni_pack_panel(v, i, v->kept + i * v->panel);
+}
+
+
+/* All panels of w, packed now or before, if they are kept. */
+static void vnni_keep (vnni_product *v) {
+  const block_product *p = v->p;
+  const int64_t panels = (p->n + VNNI_COLUMNS - 1) / VNNI_COLUMNS;
+  if (p->packed == NULL || p->w_row != scalar_bytes(p->type, p->k)) return;
+  const packed_key key = {p->w, v->type, p->k, p->n, p->w_span};
+  v->kept = packed_data(p->packed, &key);
+  if (v->kept != NULL) return;
+  v->kept = packed_renew(p->packed, &key, (size_t)(panels * v->panel));
+  if (v->kept == NULL) return;
+  pool_run(p->self->pool, panels, 65536 / (p->k * VNNI_COLUMNS) + 1, vnni_pack_piece, v);
+  if (cpu_stopped(p->self)) v->kept = NULL;
+  else packed_done(p->packed, &key);
 }
 
 
@@ -327,11 +371,15 @@ static const char *vnni_run (block_product *p) {
   void *scratch = NULL;
   vnni_span *x = n <= 8 ? few : aligned_scratch(p, (size_t)n * sizeof *x, &scratch);
   if (x == NULL) return cpu_no_memory;
-  vnni_product v = {p, &vnni_types[p->type], x};
+  const vnni_type *type = &vnni_types[p->type];
+  vnni_product v = {p, type, x, vnni_panel_bytes(type, p->k), NULL};
   pool_run(p->self->pool, rows, 16384 / p->k + 1, vnni_round_piece, &v);
-  if (p->m < VNNI_MANY)
+  if (p->m < VNNI_MANY) {
     pool_run(p->self->pool, p->n, 65536 / (p->k * p->m) + 1, vnni_row_piece, &v);
-  else pool_run(p->self->pool, p->n, 2 * VNNI_COLUMNS, vnni_piece, &v);
+  } else {
+    vnni_keep(&v);
+    pool_run(p->self->pool, (p->n + VNNI_COLUMNS - 1) / VNNI_COLUMNS, 2, vnni_piece, &v);
+  }
   cpu_scratch_free(scratch);
   return p->failed ? cpu_no_memory : NULL;
 }
@@ -369,7 +417,7 @@ static const char *blocks_product (cpu *self, const work *w) {
     .w = weight->data, .y = y->data, .m = y->at.size[0], .n = weight->at.size[0],
     .k = weight->at.size[1], .x_row = x->at.stride[0], .y_row = y->at.stride[0],
     .w_row = scalar_bytes(weight->type, weight->at.stride[0]),
-    .w_span = scalar_bytes(weight->type, SPAN)
+    .w_span = scalar_bytes(weight->type, SPAN), .packed = w->blocks.packed
   };
   if (w->op == BLOCKS_ROUNDED) return rounded_product(&p);
   if (w->op == BLOCKS_PRODUCT && p.m == 1)

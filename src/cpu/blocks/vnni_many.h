@@ -16,11 +16,14 @@
 #define VNNI_VECTORS 2             /* of columns of y */
 #define VNNI_COLUMNS (16 * VNNI_VECTORS)   /* rows of w that are interleaved */
 
-/* SPAN elements of these rows of w, as loaded: of each four elements of each row together. */
-typedef struct vnni_panel {
-  uint8_t q[VNNI_LANES][LANE / 4][VNNI_COLUMNS][4];
-  float scale[SPAN_GROUPS][VNNI_COLUMNS], least[SPAN_GROUPS][VNNI_COLUMNS];
-} vnni_panel;
+/*
+** A panel has these rows of w group by group, as they are used. A group has its quants as loaded,
+** of each four elements of each row together; then the scale of each row; then, if the type has it,
+** what is least.
+*/
+static inline int64_t vnni_group_bytes (int group, bool has_least) {
+  return VNNI_COLUMNS * (group + (has_least ? 2 : 1) * (int64_t)sizeof(float));
+}
 
 /* A span of sixteen rows of w, row by row. */
 typedef struct vnni_rows_of_span {
@@ -89,33 +92,48 @@ static const vnni_type vnni_types[HEED_ALL_TYPES] = {
 };
 
 
-/* Four columns of numbers, at intervals of VNNI_COLUMNS. */
-INLINED void vnni_pack_columns (void *to, const __m512i rows[16], int column) {
-  __m512i v[4];
-  four_columns(rows, column, v);
-  UNROLL for (int i = 0; i < 4; i++) _mm512_store_si512((float *)to + i * VNNI_COLUMNS, v[i]);
+static int64_t vnni_panel_bytes (const vnni_type *t, int64_t k) {
+  return k / t->group * vnni_group_bytes(t->group, t->least);
 }
 
-/* Numbers of groups: those of 32 elements have theirs in the even lanes. */
-INLINED void vnni_pack_numbers (float (*to)[VNNI_COLUMNS], int c, const __m512i rows[16],
-                                int group) {
-  for (int n = 0; n < SPAN_GROUPS; n += 4 * group / DECODE_GROUP)
-    vnni_pack_columns(&to[n][c], rows, n);
+
+/* Quants of sixteen rows, of the first k elements of a span: c is in the first group. */
+INLINED void vnni_pack_quants (uint8_t *c, int64_t each, const vnni_rows_of_span *s, int group,
+                               int64_t k) {
+  for (int e = 0; e < k; e += DECODE_GROUP) {
+    __m512i v[4];
+    four_columns(s->q[e / LANE], e % LANE / 4, v);
+    uint8_t *to = c + e / group * each + e % group * VNNI_COLUMNS;
+    UNROLL for (int i = 0; i < 4; i++) _mm512_store_si512(to + 4 * i * VNNI_COLUMNS, v[i]);
+  }
+}
+
+/* Their numbers, which stand as in 'loaded': those of four lanes together. */
+INLINED void vnni_pack_numbers (uint8_t *c, int64_t each, const __m512i rows[16], int group,
+                                int64_t k) {
+  for (int e = 0; e < LANE; e += group) {
+    __m512i v[4];
+    four_columns(rows, e / DECODE_GROUP * 4, v);
+    for (int i = 0; i < VNNI_LANES && i * LANE + e < k; i++)
+      _mm512_store_si512(c + (i * LANE + e) / group * each, v[i]);
+  }
 }
 
 
 /* Interleaves rows of w, of k elements each; those beyond 'rows' are zeros. */
-static void vnni_pack (vnni_panel *to, const vnni_type *t, const uint8_t *w, int64_t w_row,
+static void vnni_pack (uint8_t *to, const vnni_type *t, const uint8_t *w, int64_t w_row,
                        int64_t bytes, int64_t k, int64_t rows) {
+  const int64_t each = vnni_group_bytes(t->group, t->least);
+  const int64_t numbers = VNNI_COLUMNS * (int64_t)sizeof(float);
   vnni_rows_of_span s;
-  for (; k > 0; k -= SPAN, w += bytes, to++)
+  for (; k > 0; k -= SPAN, w += bytes, to += SPAN / t->group * each)
     for (int c = 0; c < VNNI_COLUMNS; c += 16) {
-      t->load_rows(w + c * w_row, w_row, (int)smaller(k, SPAN) / t->elements, rows - c, &s);
-      for (int i = 0; i < VNNI_LANES; i++)
-        UNROLL for (int j = 0; j < LANE / 4; j += 4)
-          vnni_pack_columns(to->q[i][j][c], s.q[i], j);
-      vnni_pack_numbers(to->scale, c, s.scale, t->group);
-      if (t->least) vnni_pack_numbers(to->least, c, s.least, t->group);
+      const int64_t some = smaller(k, SPAN);
+      uint8_t *at = to + 4 * c, *number = at + VNNI_COLUMNS * t->group;
+      t->load_rows(w + c * w_row, w_row, (int)some / t->elements, rows - c, &s);
+      vnni_pack_quants(at, each, &s, t->group, some);
+      vnni_pack_numbers(number, each, s.scale, t->group, some);
+      if (t->least) vnni_pack_numbers(number + numbers, each, s.least, t->group, some);
     }
 }
 
@@ -126,23 +144,23 @@ typedef __m512 vnni_sums[SPAN / DECODE_GROUP][VNNI_TILE][VNNI_VECTORS];
 
 /*
 ** A panel, and the n columns of y that belong to its rows; 'bias' is NULL, or has a number for
-** each. Rows of w behind the panel's are fetched while products are made, 'each' bytes with a
-** group: many lines on their way at once would hold up what is read meanwhile.
+** each. What is read next is fetched while products are made, 'each' bytes with a group: many lines
+** on their way at once would hold up what is read meanwhile.
 */
 typedef struct vnni_columns {
-  const vnni_panel *w;
+  const uint8_t *w;
   int64_t k, n, y_row, each;
   float *y;
   const float *bias;
   const uint8_t *ahead;
 } vnni_columns;
 
-/* As many rows as the panel has, with products of m rows of x. */
-static void vnni_look_ahead (vnni_columns *c, const vnni_type *t, const uint8_t *w, int64_t w_row,
-                             int64_t m) {
+/* So many bytes, with products of m rows of x. */
+static void vnni_look_ahead (vnni_columns *c, const vnni_type *t, const uint8_t *ahead,
+                             int64_t bytes, int64_t m) {
   const int64_t groups = (m + VNNI_TILE - 1) / VNNI_TILE * (c->k / t->group);
-  c->ahead = w + VNNI_COLUMNS * w_row;
-  c->each = VNNI_COLUMNS * w_row / groups + 1;
+  c->ahead = ahead;
+  c->each = bytes / groups + 1;
 }
 
 INLINED void vnni_fetch (vnni_columns *c) {
@@ -155,11 +173,11 @@ INLINED void vnni_fetch (vnni_columns *c) {
 ** Adds a group, from element e of a span on, of 'rows' rows of x and all columns of a panel, to its
 ** sums; the first span's are all there is of them.
 */
-VNNI INLINED void vnni_group (const vnni_panel *w, const vnni_span *x, int e, const bool is_first,
+VNNI INLINED void vnni_group (const uint8_t *w, const vnni_span *x, int e, const bool is_first,
                               bool has_least, const int group, const int rows,
                               __m512 sum[VNNI_TILE][VNNI_VECTORS]) {
-  const int lane = e / LANE, number = 4 * (e % LANE / DECODE_GROUP) + lane;
-  const uint8_t (*q)[VNNI_COLUMNS][4] = &w->q[lane][e % LANE / 4];
+  const int number = 4 * (e % LANE / DECODE_GROUP) + e / LANE;
+  const float *numbers = (const float *)(const void *)(w + VNNI_COLUMNS * group);
   __m512i all[VNNI_TILE][VNNI_VECTORS];
   UNROLL for (int r = 0; r < rows; r++)
     UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
@@ -169,18 +187,19 @@ VNNI INLINED void vnni_group (const vnni_panel *w, const vnni_span *x, int e, co
       int32_t four;
       memcpy(&four, x[r].q + e + 4 * j, sizeof four);
       UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
-        all[r][v] = _mm512_dpbusd_epi32(all[r][v], _mm512_load_si512(q[j][16 * v]),
+        all[r][v] = _mm512_dpbusd_epi32(all[r][v],
+                                        _mm512_load_si512(w + 4 * (j * VNNI_COLUMNS + 16 * v)),
                                         _mm512_set1_epi32(four));
     }
   UNROLL for (int v = 0; v < VNNI_VECTORS; v++) {
-    const __m512 scale = _mm512_load_ps(w->scale[number] + 16 * v);
+    const __m512 scale = _mm512_load_ps(numbers + 16 * v);
     UNROLL for (int r = 0; r < rows; r++) {
       const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x[r].scale[number]));
       const __m512 before = is_first ? _mm512_setzero_ps() : sum[r][v];
       sum[r][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(all[r][v]), both, before);
     }
     if (!has_least) continue;
-    const __m512 least = _mm512_load_ps(w->least[number] + 16 * v);
+    const __m512 least = _mm512_load_ps(numbers + VNNI_COLUMNS + 16 * v);
     UNROLL for (int r = 0; r < rows; r++)
       sum[r][v] = _mm512_fmadd_ps(least, _mm512_set1_ps(x[r].sum[number]), sum[r][v]);
   }
@@ -188,14 +207,15 @@ VNNI INLINED void vnni_group (const vnni_panel *w, const vnni_span *x, int e, co
 
 
 /* The groups of a span; 'next' is the same span of the next tile of x. */
-VNNI INLINED void vnni_add_span (vnni_columns *c, const vnni_panel *w, const vnni_span *x,
+VNNI INLINED void vnni_add_span (vnni_columns *c, const uint8_t *w, const vnni_span *x,
                                  const vnni_span *next, int64_t k, const bool is_first,
                                  bool has_least, const int group, const int rows, vnni_sums sum) {
   for (int g = 0; g < SPAN / group; g++) {
     if (g < rows) fetch_near(next + g, sizeof *next);
     if (g * group < k) {
       vnni_fetch(c);
-      vnni_group(w, x, g * group, is_first, has_least, group, rows, sum[g]);
+      vnni_group(w + g * vnni_group_bytes(group, has_least), x, g * group, is_first, has_least,
+                 group, rows, sum[g]);
     }
     else if (is_first) memset(sum[g], 0, sizeof sum[g]);
   }
@@ -206,13 +226,14 @@ VNNI INLINED void vnni_add_span (vnni_columns *c, const vnni_panel *w, const vnn
 VNNI INLINED void vnni_tile (vnni_columns *c, const vnni_span *x, int64_t i, int64_t m,
                              bool has_least, const int group, const int rows) {
   const int64_t spans = vnni_spans(c->k);
+  const int64_t bytes = SPAN / group * vnni_group_bytes(group, has_least);
   float *y = c->y + i * c->y_row;
   vnni_sums sum;
   for (int r = 0; r < m; r++)
     for (int v = 0; v < VNNI_VECTORS; v++) __builtin_prefetch(y + r * c->y_row + 16 * v, 1);
   vnni_add_span(c, c->w, x, x + spans * rows, c->k, true, has_least, group, rows, sum);
   for (int64_t s = 1; s < spans; s++)
-    vnni_add_span(c, c->w + s, x + s * rows, x + (spans + s) * rows, c->k - s * SPAN, false,
+    vnni_add_span(c, c->w + s * bytes, x + s * rows, x + (spans + s) * rows, c->k - s * SPAN, false,
                   has_least, group, rows, sum);
   for (int v = 0; v < VNNI_VECTORS && c->n > 16 * v; v++) {
     const int64_t n = smaller(c->n - 16 * v, 16);
