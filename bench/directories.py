@@ -1,5 +1,5 @@
-"""Random models in their directories, in build/bench: MiniLM's shape, and a Llama-shaped decoder of
-135M in float32 and bfloat16. `make(name)` gives the directory, and makes it where it is not there;
+"""Random models in their directories, in build/bench: MiniLM's shape, and Llama-shaped decoders of
+135M in float32 and bfloat16, and of 1.2 billion in bfloat16. `make(name)` gives the directory, and makes it where it is not there;
 `onnx`, `translated` and `gguf` give the same weights in the files of other libraries, the decoder's
 also in blocks: both programs read that file."""
 
@@ -18,8 +18,17 @@ MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12,
 DECODER = {"hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9,
            "num_key_value_heads": 3, "intermediate_size": 1536, "vocab_size": 49152,
            "max_position_embeddings": 2048, "tie_word_embeddings": True}
-TYPES = {"decoder": "float32", "decoder_bfloat16": "bfloat16"}
-BLOCKS = {"decoder_q8_0": "Q8_0", "decoder_q4_0": "Q4_0"}
+LARGE = {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32,
+         "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256,
+         "max_position_embeddings": 2048, "tie_word_embeddings": True}
+TYPES = {"decoder": "float32", "decoder_bfloat16": "bfloat16",
+         "decoder_large_bfloat16": "bfloat16"}
+BLOCKS = {"decoder_q8_0": "Q8_0", "decoder_q4_0": "Q4_0", "decoder_large_q8_0": "Q8_0",
+          "decoder_large_q4_0": "Q4_0"}
+
+
+def shape(decoder):
+    return LARGE if "large" in decoder else DECODER
 
 
 def once(name, write):
@@ -77,7 +86,7 @@ def new_model(name):
     torch.manual_seed(11)
     if name == "minilm":
         return transformers.BertModel(transformers.BertConfig(**MINILM)).eval()
-    config = transformers.LlamaConfig(**DECODER)
+    config = transformers.LlamaConfig(**shape(name))
     return transformers.LlamaForCausalLM(config).to(getattr(torch, TYPES[name])).eval()
 
 
@@ -143,20 +152,21 @@ def interleaved(weight, heads):
 
 
 def in_blocks(name):
-    """The decoder for both programs, as llama.cpp quantizes it, all matrices alike."""
+    """A decoder for both programs, as llama.cpp quantizes it, all matrices alike."""
     import llama_cpp
+    source = gguf("decoder_large_bfloat16" if "large" in name else "decoder")
 
     def write(path):
         options = llama_cpp.llama_model_quantize_default_params()
         options.ftype = getattr(llama_cpp, "LLAMA_FTYPE_MOSTLY_" + BLOCKS[name])
         options.pure = True
-        if llama_cpp.llama_model_quantize(gguf("decoder").encode(), path.encode(), options) != 0:
+        if llama_cpp.llama_model_quantize(source.encode(), path.encode(), options) != 0:
             raise RuntimeError("llama_model_quantize failed")
     return once(name + ".gguf", write)
 
 
 def gguf(name):
-    """The decoder for llama.cpp."""
+    """A decoder for llama.cpp."""
     if name in BLOCKS:
         return in_blocks(name)
     import gguf as format

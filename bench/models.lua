@@ -266,18 +266,18 @@ function factories.window(size) return heed.mask.window(size[2] - 1, 0) end
 
 local FOLDER <const> = arg[0]:gsub("[^/]*$", "") .. "../build/bench/"
 
-local IN_BLOCKS <const> = {decoder_q8_0 = true, decoder_q4_0 = true, minilm_q8_0 = true}
+local function is_in_blocks(name) return name:find "_q%d_%d$" ~= nil end
 
 local function loaded(name)
   if name == "minilm_q8_0" then
     return assert(heed.models.load(FOLDER .. "minilm", {quantize = "q8_0"}))
   end
-  return assert(heed.models.load(FOLDER .. name .. (IN_BLOCKS[name] and ".gguf" or "")))
+  return assert(heed.models.load(FOLDER .. name .. (is_in_blocks(name) and ".gguf" or "")))
 end
 
 -- f without gradients. What is multiplied by blocks is rounded to 8 bits, as llama.cpp has it.
 local function inferring(name, f)
-  if not IN_BLOCKS[name] then return function() return heed.no_grad(f) end end
+  if not is_in_blocks(name) then return function() return heed.no_grad(f) end end
   return function()
     heed.matmul_precision "high"
     local y = heed.no_grad(f)
@@ -341,7 +341,8 @@ local function generated(name, N)
   end)
 end
 
-for _, ending in ipairs{"", "_bfloat16", "_q8_0", "_q4_0"} do
+for _, ending in ipairs{"", "_bfloat16", "_q8_0", "_q4_0", "_large_bfloat16", "_large_q8_0",
+                        "_large_q4_0"} do
   local name = "decoder" .. ending
   factories["tokens_generated" .. ending] = function(size) return generated(name, size[1]) end
   factories["tokens" .. ending] = function(size) return replayed(name, size[1]) end

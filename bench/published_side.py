@@ -71,7 +71,7 @@ class Llama:
     def calls(self, name, n, pieces):
         """Reads ids in pieces of so many, behind an empty cache; the logits of the last."""
         lib, context = self.library, self.open(name, n)
-        words = directories.DECODER["vocab_size"]
+        words = directories.shape(name)["vocab_size"]
         ids = drawn(words, (1, n))[0].to(torch.int32).numpy()
         memory = lib.llama_get_memory(context)
 
