@@ -403,7 +403,8 @@ def init_case(name):
              "kaiming_uniform_": {"a": q, "mode": r.choice(["fan_in", "fan_out"])},
              "kaiming_normal_": {"nonlinearity": r.choice(["relu", "tanh", "linear", "leaky_relu",
                                                            "selu", "sigmoid"])},
-             "trunc_normal_": {"mean": p, "std": q, "a": -2 * q, "b": 2.0},
+             "trunc_normal_": {"mean": p, "std": q, "a": min(-2 * q, p + 4 * q),
+                               "b": max(p, min(-2 * q, p + 4 * q)) + 3 * q},
              "orthogonal_": {"gain": q}}[name]
         return [Input([1], t, grad=False)], {"name": name, "size": size, "options": o,
                                              "seed": r.randint(0, 10 ** 6)}
