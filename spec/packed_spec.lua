@@ -1,7 +1,6 @@
 -- Weights of which products keep a copy as they read it: the same numbers as without it, to the
 -- last bit, also behind a change; and the copy counts as memory, and goes with the weight.
 
-local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local directories = require "spec.support.directories"
 local heed = require "heed"
@@ -200,11 +199,13 @@ describe("a packed weight", function()
 end)
 
 
--- Types of blocks, and bytes of a copy for each of their elements: a quant, and the share of the
--- numbers of its group, which has 16 or 32 elements.
+-- Types of blocks: elements and bytes of one, and bytes of a copy for each element: a quant, and
+-- the share of the numbers of its group, which has 16 or 32 elements.
 local BLOCKS <const> = {
-  q8_0 = 1 + 4 / 32, q4_0 = 1 + 4 / 32, q4_1 = 1 + 8 / 32, q5_0 = 1 + 4 / 32, q5_1 = 1 + 8 / 32,
-  q2_k = 1 + 8 / 16, q3_k = 1 + 4 / 16, q4_k = 1 + 8 / 32, q5_k = 1 + 8 / 32, q6_k = 1 + 4 / 16,
+  q8_0 = {32, 34, 1 + 4 / 32}, q4_0 = {32, 18, 1 + 4 / 32}, q4_1 = {32, 20, 1 + 8 / 32},
+  q5_0 = {32, 22, 1 + 4 / 32}, q5_1 = {32, 24, 1 + 8 / 32}, q2_k = {256, 84, 1 + 8 / 16},
+  q3_k = {256, 110, 1 + 4 / 16}, q4_k = {256, 144, 1 + 8 / 32}, q5_k = {256, 176, 1 + 8 / 32},
+  q6_k = {256, 210, 1 + 4 / 16},
 }
 
 -- Whether products with rounded rows interleave blocks, which AVX-512 with VNNI does, by gcc.
@@ -217,8 +218,9 @@ end
 
 -- A matrix of a type of blocks: its bytes are from 32 to 47, which as scales are small floats.
 local function of_blocks(type, rows, columns)
-  local row, list = blocks[type], {}
-  for i = 1, rows * columns // row.elements * row.bytes do
+  local elements, bytes = table.unpack(BLOCKS[type])
+  local list = {}
+  for i = 1, rows * columns // elements * bytes do
     list[i] = string.char(32 + i * 7 % 16)
   end
   return heed.frombytes(table.concat(list), {rows, columns}, type):to "cpu"
@@ -252,7 +254,7 @@ describe("a packed weight in blocks", function()
   end)
 
   it("has a copy from the first product of many rows on, which counts and goes with it", function()
-    for type, each in pairs(BLOCKS) do
+    for type, row in pairs(BLOCKS) do
       local columns = type:find "_k" and 768 or 352
       local before = live()
       local x, weight = drawn({40, columns}), of_blocks(type, 70, columns)
@@ -260,7 +262,7 @@ describe("a packed weight in blocks", function()
       local now = live()
       heed.linear(x:narrow(1, 1, 3), weight)
       assert.equal(now, live())
-      local bytes = interleaves() and 96 * columns * each or 0
+      local bytes = interleaves() and 96 * columns * row[3] or 0
       for _ = 1, 2 do
         heed.linear(x, weight)
         assert.equal(now + bytes, live(), type)
