@@ -208,12 +208,14 @@ local BLOCKS <const> = {
   q6_k = {256, 210, 1 + 4 / 16},
 }
 
--- Whether products with rounded rows interleave blocks, which AVX-512 with VNNI does, by gcc.
+-- Whether products with rounded rows interleave blocks: with AVX-512 and VNNI, as gcc compiles it.
 local function interleaves()
-  local build = os.getenv "HEED_BUILD" or "release"
-  local file <close> = io.open "/proc/cpuinfo"
-  return heed.level() == "avx512" and build ~= "clang"
-         and file and file:read "a":find("avx512_vnni", 1, true) ~= nil
+  local function has(path, text)
+    local file <close> = assert(io.open(path, "rb"))
+    return file:read "a":find(text, 1, true) ~= nil
+  end
+  return heed.level() == "avx512" and has("/proc/cpuinfo", "avx512_vnni")
+         and not has(assert(package.searchpath("heed.core", package.cpath)), "clang version")
 end
 
 -- A matrix of a type of blocks: its bytes are from 32 to 47, which as scales are small floats.
