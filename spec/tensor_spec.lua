@@ -86,6 +86,11 @@ describe("a tensor is made", function()
       assert.equal(x:t():data(), x:t():contiguous():data())
     end
   end)
+
+  it("from more bytes than are copied between two polls", function()
+    local bytes = ("seven++"):rep((5 << 19) // 7)
+    assert.is_true(heed.frombytes(bytes, {#bytes}, "uint8"):data() == bytes)
+  end)
 end)
 
 
