@@ -47,6 +47,9 @@ static void nothing_comes_back (heed_context *cx) {
   check(!heed_apply_in_place(NULL, HEED_exp, number, 1), "one in place");
   check(heed_describe(NULL, HEED_exp) == NULL, "its signature");
   check(!heed_record_custom(NULL, NULL, 0, NULL, 0, NULL), "an operation of the host's");
+  heed_tensor *t = heed_number(cx, 1);
+  check(!heed_take_over(NULL, t) && !heed_take_over(t, NULL), "memory of another");
+  heed_drop(t);
 }
 
 static void refused (heed_context *cx, bool none, const char *message) {
