@@ -345,6 +345,15 @@ static void numbers_become_bytes (heed_context *cx) {
   heed_capture_drop(cx, heed_capture_end(cx));
 }
 
+static void nothing_is_lent (heed_context *cx) {
+  const int64_t none = 0, one = 1;
+  heed_tensor *empty = heed_lend(cx, HEED_FLOAT32, 1, &none, NULL, NULL, NULL);
+  check(empty != NULL && heed_numel(empty) == 0, "no memory for no elements");
+  refused(cx, heed_lend(cx, HEED_FLOAT32, 1, &one, NULL, NULL, NULL) == NULL,
+          "lend: there are no data");
+  heed_drop(empty);
+}
+
 static void bools_are_one (heed_context *cx) {
   uint8_t odd[4] = {0, 1, 2, 255}, bytes[4];
   const uint8_t even[4] = {0, 1, 1, 1};
@@ -542,6 +551,7 @@ int main (void) {
   numbers_broadcast(cx);
   numbers_keep_their_types(cx);
   numbers_become_bytes(cx);
+  nothing_is_lent(cx);
   bools_are_one(cx);
   rounds_alike();
   rules_say_who_may_attend(cx);
