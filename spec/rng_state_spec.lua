@@ -1,6 +1,7 @@
 -- States of generators: PyTorch's legacy layout, byte for byte; what goes on from them; bytes that
 -- no generator gives. Dropout, whose numbers are Philox's.
 
+local core = require "heed.core"
 local device = require "spec.support.device"
 local heed = require "heed"
 local message = require "spec.support.message"
@@ -96,6 +97,16 @@ describe("the state of a generator", function()
       assert.is_true(heed.rng_state():equal(with(good)))
     end
     assert.equal(0.25, heed.randn(1, {dtype = "float64"}):item())
+  end)
+
+  it("is refused for a call that would draw from it", function()
+    local function why(name, state) return message(core.with_generators, {[name] = state}, why) end
+    assert.matches("a uint8 tensor of 5056 elements expected", why("rng", heed.zeros(BYTES)))
+    local wrong = "an int64 tensor of 2 elements expected, got a tensor of shape "
+    assert.matches(wrong .. "%(3%)", why("rng.cuda:0", heed.zeros(3, "int64")))
+    assert.matches(wrong .. "%(2%)", why("rng.cuda:0", heed.zeros(2, "float64")))
+    assert.matches("the name of a device expected, got 'a name that is long'",
+                   why("rng.a name that is long", heed.zeros(2, "int64")))
   end)
 
   it("moves on by a word of 32 bits for an integer, and by two from a width of 2^28 on", function()
