@@ -36,6 +36,15 @@ static double gradient_of (heed_tensor *t) {
   return value;
 }
 
+static void nothing_is_set (void) {
+  check(heed_threads(NULL) == 0 && !heed_set_threads(NULL, 1), "threads of no context");
+  check(heed_device(NULL) == NULL && !heed_set_device(NULL, "cpu"), "its device");
+  check(!heed_recording(NULL) && !heed_set_recording(NULL, true), "its recording");
+  check(heed_set_caller(NULL, "f") == NULL && !heed_seed(NULL, 1), "its caller and seed");
+  check(heed_autocast(NULL) == HEED_FLOAT32 && heed_set_autocast(NULL, HEED_FLOAT16) ==
+        HEED_FLOAT32, "its mixed precision");
+}
+
 static void nothing_comes_back (heed_context *cx) {
   heed_value number[] = {heed_f(1)};
   heed_tensor *out[HEED_RESULTS];
@@ -540,6 +549,7 @@ static void commits_whole_changes (heed_context *cx, heed_context *other) {
 
 int main (void) {
   heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
+  nothing_is_set();
   nothing_comes_back(cx);
   no_lists_come_back(cx);
   steps_are_there(cx);
