@@ -295,6 +295,16 @@ describe("the memory of a tensor", function()
 end)
 
 
+describe("scratch memory", function()
+  it("is had without a limit, be it so much that the machine is asked for it", function()
+    local x <close> = heed.zeros(64 * MIB + 2, {dtype = "uint8", device = "cpu"})
+    x[1] = 1
+    x[{{2, -1}}]:copy_(x[{{1, -2}}])
+    assert.same({1, 1, 0}, x[{{1, 3}}]:totable())
+  end)
+end)
+
+
 -- Whether a program ends well.
 local function runs(text)
   local path = os.tmpname()
