@@ -98,6 +98,7 @@ static void steps_are_there (heed_context *cx) {
   heed_capture *c = heed_capture_end(cx);
   refused(cx, c != NULL && !heed_capture_set_step(cx, c, 0, NULL),
           "capture: a step expected, got NULL");
+  refused(cx, !heed_capture_set_step(cx, c, 1, &step), "capture: there is no step 1");
   check(heed_capture_set_step(cx, c, 0, &step), "another step");
   heed_capture_drop(cx, c);
   heed_drop(x); heed_drop(g);
