@@ -240,6 +240,15 @@ describe("capture on the CPU", function()
     end)
   end)
 
+  it("takes nothing else for captured work", function()
+    for _, name in ipairs{"changes", "replay", "set_step", "state"} do
+      local f = core["capture_" .. name]
+      for _, odd in ipairs{5, "work", io.stdout, heed.ones(1)} do
+        assert.error_matches(function() f(odd) end, "captured work expected")
+      end
+    end
+  end)
+
   it("goes with scopes, in the function and around it", function()
     heed.scope(function()
       local f = heed.capture(function(x)

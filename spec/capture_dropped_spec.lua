@@ -53,6 +53,21 @@ describe("a recording that is dropped", function()
     assert.same({2, 2, 2}, (w + 1):totable())
   end)
 
+  it("leaves nothing that outlives its tensors", function()
+    local w = heed.ones(3)
+    local function other_after(n)
+      for _ = 1, n do
+        local kept
+        dropped(function() kept = w + 1 end)
+        assert.error_matches(function() return kept + 1 end, NO_VALUE, 1, true)
+      end
+      collectgarbage()
+      collectgarbage()
+      return heed.memory().other
+    end
+    assert.equal(other_after(1), other_after(20))
+  end)
+
   it("leaves numbers their values", function()
     local two, x = heed.tensor(2), heed.ones(2)
     dropped(function() return x * two, two:reshape(1) end)

@@ -20,6 +20,20 @@ describe("clip_grad_norm", function()
     assert.is_true(p.grad:equal(heed.tensor{0.3, -0.4}))
   end)
 
+  it("refuses what is no tensor, or none any more", function()
+    local core = require "heed.core"
+    local p, gone = parameter(0.0), parameter(0.0)
+    p.grad = heed.tensor{3.0}
+    assert.matches("clip_grad_norm: a tensor expected as parameter 2, got 5",
+                   message(optim.clip_grad_norm, {p, 5}, 1))
+    assert.matches("a tensor expected, got the string 'x'",
+                   message(core.clip_gradients, {p, "x"}, 2, 1))
+    gone:release()
+    assert.matches("clip_grad_norm: the tensor was released",
+                   message(optim.clip_grad_norm, {p, gone}, 1))
+    assert.equal(3, p.grad:item())
+  end)
+
   it("takes other norms, and parameters without gradients", function()
     local p, q = parameter(0.0, 0.0), parameter(0.0)
     p.grad = heed.tensor{3.0, -4.0}

@@ -206,6 +206,18 @@ describe("a name that does not exist", function()
     assert.matches("did you mean 'softmax'", message_of(function() return x:sofmax(1) end))
   end)
 
+  it("raises as an option of what makes a tensor, with the one that is near or all", function()
+    for _, maker in ipairs {heed.zeros, heed.randn} do
+      for name, wanted in pairs {
+        requires_gard = "; did you mean 'requires_grad'?", devcie = "; did you mean 'device'?",
+        dtyp = "; did you mean 'dtype'?", foo = "; there are size, dtype, requires_grad, device",
+      } do
+        assert.matches(("unknown option '%s'%s"):format(name, wanted),
+                       message_of(maker, 2, {[name] = 1}), 1, true)
+      end
+    end
+  end)
+
   it("raises on heed.cuda", function()
     assert.equal("heed.cuda: there is no 'availabel'; did you mean 'available'?",
                  message_of(function() return heed.cuda.availabel() end))

@@ -276,6 +276,35 @@ describe("a limit", function()
 end)
 
 
+describe("the memory of a tensor", function()
+  local if_rounded = (os.getenv "HEED_BUILD" or ""):find "asan" and pending or it
+  if_rounded("has one of two sizes to a doubling from 64 bytes on, of eight from 1 MiB", function()
+    for bytes, wanted in pairs {
+      [1] = 64, [64] = 64, [65] = 96, [96] = 96, [97] = 128, [128] = 128, [129] = 192, [700] = 768,
+      [769] = 1024, [MIB - 1] = MIB, [MIB] = MIB, [MIB + 1] = MIB + MIB // 8,
+      [MIB * 9 // 8] = MIB * 9 // 8, [MIB * 15 // 8 + 1] = 2 * MIB,
+      [2 * MIB + 1] = 2 * MIB + MIB // 4,
+    } do
+      collectgarbage()
+      collectgarbage()
+      local before = heed.memory().live
+      local x <close> = heed.empty(bytes, {dtype = "uint8", device = "cpu"})
+      assert.equal(wanted, heed.memory().live - before, ("%d bytes of %s"):format(bytes, x.dtype))
+    end
+  end)
+end)
+
+
+describe("scratch memory", function()
+  it("is had without a limit, be it so much that the machine is asked for it", function()
+    local x <close> = heed.zeros(64 * MIB + 2, {dtype = "uint8", device = "cpu"})
+    x[1] = 1
+    x[{{2, -1}}]:copy_(x[{{1, -2}}])
+    assert.same({1, 1, 0}, x[{{1, 3}}]:totable())
+  end)
+end)
+
+
 -- Whether a program ends well.
 local function runs(text)
   local path = os.tmpname()

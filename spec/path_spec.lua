@@ -58,6 +58,12 @@ describe("an error in a model", function()
     assert.is_nil(message(nn.Linear(3, 4), heed.zeros(2, 5)):find("\n", 1, true))
     local model = model_with(function(_, y) return y:matmul(heed.zeros(3)) end)
     assert.matches("\n  in layers.1 %(Block%)$", message(model, x))
+    local Again = nn.Module:extend("Again")
+    function Again:forward(y, n)
+      if n > 0 then return self(y, n - 1) end
+      return y:matmul(heed.zeros(3))
+    end
+    assert.is_nil(message(Again(), x, 2):find("\n", 1, true))
   end)
 
   it("names what was called and what was not: modules between are not entered", function()

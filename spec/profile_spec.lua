@@ -125,6 +125,19 @@ describe("heed.profile", function()
     assert.equal(0, whole.backward)
   end)
 
+  it("tells hundreds of layers apart", function()
+    local list, x = {}, heed.ones(1, 2)
+    for i = 1, 300 do list[i] = nn.Linear(2, 2) end
+    local model = nn.Sequential(list)
+    local p = heed.profile(function() for _ = 1, 3 do model(x) end end)
+    local found = by_name(p.layers)
+    for i = 1, 300 do
+      assert.same({3, 3 * 8}, {found[tostring(i)].calls, found[tostring(i)].bytes})
+    end
+    assert.equal(301, #p.layers)
+    assert.equal(900, by_name(p.operations).linear.calls)
+  end)
+
   it("calls a layer by the field of its caller, though another way leads to it before", function()
     local Twice = nn.Module:extend "Twice"
     function Twice:init()

@@ -86,6 +86,53 @@ describe("a tensor is made", function()
       assert.equal(x:t():data(), x:t():contiguous():data())
     end
   end)
+
+  it("from more bytes than are copied between two polls", function()
+    local bytes = ("seven++"):rep((5 << 19) // 7)
+    assert.is_true(heed.frombytes(bytes, {#bytes}, "uint8"):data() == bytes)
+  end)
+end)
+
+
+describe("a copy from one layout to another", function()
+  local layouts = {
+    dense = function(m, n, dtype) return heed.zeros(m, n, dtype) end,
+    apart = function(m, n, dtype) return heed.zeros(m, n + 2, dtype)[{{}, {2, n + 1}}] end,
+    steps = function(m, n, dtype) return heed.zeros(m, 2 * n, dtype)[{{}, {1, -1, 2}}] end,
+    backwards = function(m, n, dtype) return heed.zeros(m, n, dtype)[{{}, {-1, 1, -1}}] end,
+    across = function(m, n, dtype) return heed.zeros(n, m, dtype):t() end,
+    deep = function(m, n, dtype) return heed.zeros(n, 3, m, dtype)[{{}, 2}]:t() end,
+  }
+
+  local function assert_copies(m, n, from_type, to_type)
+    local x = (heed.arange(m * n) % 101):view(m, n)
+    for from_name, from_layout in pairs(layouts) do
+      local from = from_layout(m, n, from_type):copy_(x)
+      for to_name, to_layout in pairs(layouts) do
+        local to = to_layout(m, n, to_type):copy_(from)
+        assert.is_true(to:equal(x:to(to_type)), ("(%d, %d): %s %s to %s %s"):format(
+          m, n, from_name, from_type, to_name, to_type))
+      end
+    end
+  end
+
+  it("has all elements, of any two types", function()
+    local types = {"float32", "float64", "float16", "bfloat16", "int64", "uint8"}
+    for _, from in ipairs(types) do
+      for _, to in ipairs(types) do
+        assert_copies(3, 5, from, to)
+        assert_copies(700, 7, from, to)
+        assert_copies(67, 130, from, to)
+      end
+    end
+  end)
+
+  it("has those of rows that are moved in parts", function()
+    for _, types in ipairs{{"float32", "float32"}, {"float16", "float32"}, {"int64", "uint8"}} do
+      assert_copies(2, (1 << 18) + 5, types[1], types[2])
+      assert_copies((1 << 18) + 5, 2, types[1], types[2])
+    end
+  end)
 end)
 
 

@@ -36,6 +36,15 @@ static double gradient_of (heed_tensor *t) {
   return value;
 }
 
+static void nothing_is_set (void) {
+  check(heed_threads(NULL) == 0 && !heed_set_threads(NULL, 1), "threads of no context");
+  check(heed_device(NULL) == NULL && !heed_set_device(NULL, "cpu"), "its device");
+  check(!heed_recording(NULL) && !heed_set_recording(NULL, true), "its recording");
+  check(heed_set_caller(NULL, "f") == NULL && !heed_seed(NULL, 1), "its caller and seed");
+  check(heed_autocast(NULL) == HEED_FLOAT32 && heed_set_autocast(NULL, HEED_FLOAT16) ==
+        HEED_FLOAT32, "its mixed precision");
+}
+
 static void nothing_comes_back (heed_context *cx) {
   heed_value number[] = {heed_f(1)};
   heed_tensor *out[HEED_RESULTS];
@@ -47,6 +56,9 @@ static void nothing_comes_back (heed_context *cx) {
   check(!heed_apply_in_place(NULL, HEED_exp, number, 1), "one in place");
   check(heed_describe(NULL, HEED_exp) == NULL, "its signature");
   check(!heed_record_custom(NULL, NULL, 0, NULL, 0, NULL), "an operation of the host's");
+  heed_tensor *t = heed_number(cx, 1);
+  check(!heed_take_over(NULL, t) && !heed_take_over(t, NULL), "memory of another");
+  heed_drop(t);
 }
 
 static void refused (heed_context *cx, bool none, const char *message) {
@@ -86,6 +98,7 @@ static void steps_are_there (heed_context *cx) {
   heed_capture *c = heed_capture_end(cx);
   refused(cx, c != NULL && !heed_capture_set_step(cx, c, 0, NULL),
           "capture: a step expected, got NULL");
+  refused(cx, !heed_capture_set_step(cx, c, 1, &step), "capture: there is no step 1");
   check(heed_capture_set_step(cx, c, 0, &step), "another step");
   heed_capture_drop(cx, c);
   heed_drop(x); heed_drop(g);
@@ -342,6 +355,15 @@ static void numbers_become_bytes (heed_context *cx) {
   heed_capture_drop(cx, heed_capture_end(cx));
 }
 
+static void nothing_is_lent (heed_context *cx) {
+  const int64_t none = 0, one = 1;
+  heed_tensor *empty = heed_lend(cx, HEED_FLOAT32, 1, &none, NULL, NULL, NULL);
+  check(empty != NULL && heed_numel(empty) == 0, "no memory for no elements");
+  refused(cx, heed_lend(cx, HEED_FLOAT32, 1, &one, NULL, NULL, NULL) == NULL,
+          "lend: there are no data");
+  heed_drop(empty);
+}
+
 static void bools_are_one (heed_context *cx) {
   uint8_t odd[4] = {0, 1, 2, 255}, bytes[4];
   const uint8_t even[4] = {0, 1, 1, 1};
@@ -528,6 +550,7 @@ static void commits_whole_changes (heed_context *cx, heed_context *other) {
 
 int main (void) {
   heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
+  nothing_is_set();
   nothing_comes_back(cx);
   no_lists_come_back(cx);
   steps_are_there(cx);
@@ -539,6 +562,7 @@ int main (void) {
   numbers_broadcast(cx);
   numbers_keep_their_types(cx);
   numbers_become_bytes(cx);
+  nothing_is_lent(cx);
   bools_are_one(cx);
   rounds_alike();
   rules_say_who_may_attend(cx);

@@ -51,13 +51,16 @@ static const char buckets[] =
   "assert(not good and why:find 'bias.t5: interrupted', why)\n"
   "assert(n < 20000, n)\n";
 
-/* Between pieces of a file's bytes, as they are summed and written; the file is as it was, and
-   nothing stands beside it. */
+/* Between pieces of a file's bytes, as they are summed and written, and not before the first; the
+   file is as it was, and nothing stands beside it. */
 static const char files[] =
   "local core, path, bytes = require 'heed.core', os.tmpname(), ('x'):rep(1 << 22)\n"
   "assert(core.write_file(path, {'old'}))\n"
   "for name, call in pairs{\n"
-  "  crc32 = function() return core.crc32(bytes) end,\n"
+  "  crc32 = function()\n"
+  "    local good, sum = pcall(core.crc32, 'abc')\n"
+  "    return core.crc32(good and sum == 0x352441c2 and bytes or 'stopped too early')\n"
+  "  end,\n"
   "  write_file = function() return core.write_file(path, {bytes, bytes}) end,\n"
   "  save = function() return core.called('save', core.write_file, path, {bytes}) end\n"
   "} do\n"

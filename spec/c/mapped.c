@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -276,6 +277,32 @@ static void handlers_come_back (void) {
   close(short_file);
 }
 
+
+/* The signal that ends a process in which 'before' stood below heed's handler, or 0. */
+static int ended_by (void (*before) (int), bool fault) {
+  int status = -1;
+  if (fork() == 0) {
+    int file = make_file(), short_file = make_file();
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    signal(SIGBUS, before);
+    bool good = map_whole(heed_open(&(heed_host){.threads = 1}), file) != NULL &&
+                !is_handler(before) && ftruncate(short_file, 4096) == 0;
+    if (good && fault) faults(short_file);
+    else if (good) raise(SIGBUS);
+    _exit(!good || fault);
+  }
+  check(wait(&status) > 0 && (WIFSIGNALED(status) || status == 0), "a process with a signal");
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+
+static void signals_do_what_they_did (void) {
+  check(ended_by(SIG_DFL, true) == SIGBUS, "a fault that ends the process");
+  check(ended_by(SIG_DFL, false) == SIGBUS, "a signal that ends it");
+  check(ended_by(SIG_IGN, true) == SIGBUS, "a fault, which cannot be ignored");
+  check(ended_by(SIG_IGN, false) == 0, "a signal that is ignored");
+}
+
 /* }================================================================== */
 
 
@@ -342,6 +369,7 @@ static void allocations_fail (void) {
 int main (void) {
   alarm(LIMIT);
   workers_share_pages();                 /* first: without threads */
+  signals_do_what_they_did();
   lost_pages_stop_calls();
   threads_survive();
   lost_elements_fail();

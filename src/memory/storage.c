@@ -416,7 +416,7 @@ static void drop_own (heed_context *cx, storage *s) {
   int class = class_of(s->capacity, &capacity);
   capture_memory *held = holder_of(cx, s);
   if (held != NULL) { put_back(held, s, class); return; }
-  if (s->capture != 0) storage_leave_births(s);
+  storage_leave_births(s);
   if (s->where->host) cx->storages.account.live -= s->capacity;
   else if (cx->profile != NULL) profile_give(cx, s->capacity);
   if (worth_keeping(cx, s, class)) cache(cx, s, class);

@@ -16,8 +16,7 @@ typedef struct iterator {
   heed_type type;
   char *data;
   layout at;                       /* of a strided one, fused */
-  scalar value;                    /* of a number, which 'data' can't point to: see iterator_open */
-  char item[8];
+  char item[8];                    /* of a number, which 'data' can't point to: see iterator_open */
 } iterator;
 
 /* A number becomes an element of type 'as' first. */
