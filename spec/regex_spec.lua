@@ -130,6 +130,18 @@ describe("a regular expression", function()
     end)
   end
 
+  it("refuses a repetition of a repetition", function()
+    for _, first in ipairs{"?", "*", "+", "{2}", "*?", "++"} do
+      for _, second in ipairs{"?", "*", "+", "{2}"} do
+        local own = #first == 1 and (second == "?" or second == "+") or first .. second == "{2}?"
+        local _, message = load_pattern("a" .. first .. second)
+        local refused = message and message:find("a repetition of a repetition is not known at '"
+                                                 .. first .. second, 1, true)
+        assert.equal(not own, refused ~= nil, first .. second)
+      end
+    end
+  end)
+
   -- Escapes of JSON are read in place: what they leave behind the pattern is none of it.
   it("ends where its text does", function()
     local text = json.encode{

@@ -254,6 +254,13 @@ describe("WordPiece", function()
     assert.equal(5, cased.model.vocab.T)
   end)
 
+  it("cuts no character where a long text has no blank", function()
+    local a, b, n = "\u{3042}", "\u{3044}", 2 ^ 20 // 3 | 0
+    local tok = train{kind = "wordpiece", text = a:rep(n) .. b .. a:rep(n + 1), vocabulary = 9}
+    local names = names_of(tok)
+    assert.same({a, b, "##" .. a}, table.move(names, 6, 8, 1, {}))
+  end)
+
   it("counts thousands of pairs", function()
     local letters, words = {}, {}
     for c = 0x430, 0x44f do letters[#letters + 1] = utf8.char(c) end
