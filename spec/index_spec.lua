@@ -188,6 +188,15 @@ describe("a tensor as index", function()
     assert.same({}, scalar:masked_select(yes:logical_not()):totable())
   end)
 
+  it("is taken along the one axis that a tensor without axes counts as having", function()
+    local scalar, index, src = heed.tensor(5), heed.tensor(1, {dtype = "int64"}), heed.tensor(7)
+    for name, wanted in pairs{gather = 5, scatter = 7, scatter_add = 12} do
+      local y = scalar[name](scalar, 1, index, name ~= "gather" and src or nil)
+      assert.equal(0, y:dim())
+      assert.equal(wanted, y:item())
+    end
+  end)
+
   it("is refused when it is of another type, or points outside", function()
     assert.error_matches(function() return x[heed.tensor{1.0}] end, "int64 or bool.*float32")
     assert.error_matches(function() return x[heed.tensor({1}, {dtype = "uint8"})] end, "uint8")
