@@ -285,6 +285,14 @@ describe("an assignment", function()
     assert.same({4, 3, 2, 1}, values(v))
   end)
 
+  it("is exact in place beside another view of what it writes", function()
+    local t, square = heed.arange(1, 1000), heed.arange(1, 1600):reshape(40, 40)
+    local wanted = t:narrow(1, 2, 999) + t:narrow(1, 1, 999)
+    assert.is_true(t:narrow(1, 2, 999):add_(t:narrow(1, 1, 999)):equal(wanted))
+    wanted = square + square:transpose(1, 2):contiguous()
+    assert.is_true(square:add_(square:transpose(1, 2)):equal(wanted))
+  end)
+
   it("is refused when it doesn't fit, and writes nothing then", function()
     local before = y:clone()
     for message, f in pairs {
