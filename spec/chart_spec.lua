@@ -307,6 +307,8 @@ describe("a chart of bars", function()
                  +-------------------
                   -1      top       3
     ]], p:text(false, 34))
+    local ends = lines_of(plot.bars({-1, 234567}, {columns = {"a long name", "b"}}), 20)[4]
+    assert.equal("           0 2.35e+~", ends)
     local coloured = lines_of(p, 34, true)
     assert.equal(7, #coloured)
     assert.matches("up the road│ +\27.*\u{283f}.*  3$", coloured[2])

@@ -176,7 +176,7 @@ describe("chat templates", function()
       "{% for a in [1] x %}{% endfor %}", "{% for a in [1] %}{% else x %}{% endfor %}",
       "{% for a in [1] %}{% endfor x %}", "{% set a = 1 x %}", "{% set a %}{% endset x %}",
       "{% macro f() x %}{% endmacro %}", "{% macro f() %}{% endmacro x y %}",
-      "{% generation x %}{% endgeneration %}", "{{ 1 x }}",
+      "{% generation x %}{% endgeneration %}", "{{ 1 x }}", "{% set a.b = 1 x %}",
     } do
       assert.matches("the end of the tag expected, got 'x'", message(rendered, template), 1, true)
     end

@@ -47,8 +47,9 @@ describe("completion", function()
 
   it("of heed has functions and parts that were not loaded, and fields of its parts", function()
     assert.same({"softmax"}, at_end "heed.softm")
+    heed.capture, heed.generate, heed.save = nil, nil, nil
     offers("heed.t", "tokenizer", "tasks", "train", "tensor", "tril")
-    offers("heed.", "nn", "cuda", "save", "load", "generate", "help")
+    offers("heed.", "nn", "cuda", "save", "load", "generate", "help", "capture")
     assert.same({"Linear"}, at_end "y = nn.Lin")
     assert.same({"Linear"}, at_end "heed.nn.Lin")
     assert.same({"AdamW"}, at_end "optim.AdamW")

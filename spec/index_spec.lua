@@ -188,6 +188,15 @@ describe("a tensor as index", function()
     assert.same({}, scalar:masked_select(yes:logical_not()):totable())
   end)
 
+  it("is taken along the one axis that a tensor without axes counts as having", function()
+    local scalar, index, src = heed.tensor(5), heed.tensor(1, {dtype = "int64"}), heed.tensor(7)
+    for name, wanted in pairs{gather = 5, scatter = 7, scatter_add = 12} do
+      local y = scalar[name](scalar, 1, index, name ~= "gather" and src or nil)
+      assert.equal(0, y:dim())
+      assert.equal(wanted, y:item())
+    end
+  end)
+
   it("is refused when it is of another type, or points outside", function()
     assert.error_matches(function() return x[heed.tensor{1.0}] end, "int64 or bool.*float32")
     assert.error_matches(function() return x[heed.tensor({1}, {dtype = "uint8"})] end, "uint8")
@@ -274,6 +283,14 @@ describe("an assignment", function()
     v = heed.arange(4)
     v[heed.tensor{1, 2, 3, 4}] = v:flip(1)
     assert.same({4, 3, 2, 1}, values(v))
+  end)
+
+  it("is exact in place beside another view of what it writes", function()
+    local t, square = heed.arange(1, 1000), heed.arange(1, 1600):reshape(40, 40)
+    local wanted = t:narrow(1, 2, 999) + t:narrow(1, 1, 999)
+    assert.is_true(t:narrow(1, 2, 999):add_(t:narrow(1, 1, 999)):equal(wanted))
+    wanted = square + square:transpose(1, 2):contiguous()
+    assert.is_true(square:add_(square:transpose(1, 2)):equal(wanted))
   end)
 
   it("is refused when it doesn't fit, and writes nothing then", function()

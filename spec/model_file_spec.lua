@@ -111,6 +111,14 @@ describe("a .model file", function()
     assert.equal("  a  bc ", plain:decode((plain:encode "  a  bc ")))
   end)
 
+  it("of BPE joins pieces of equal scores in their order", function()
+    local list, letters = {START, piece("▁", 0)}, "abcdefghijklmnopqrstuvwxyz"
+    for i = 1, #letters do list[#list + 1] = piece(letters:sub(i, i), -1) end
+    for i = 1, #letters - 1 do list[#list + 1] = piece(letters:sub(i, i + 1), 0) end
+    assert.equal("▁|ab|cd|ef|gh|ij|kl|mn|op|qr|st|uv|wx|yz",
+                 pieces(assert(load(table.concat(list) .. BPE)), letters))
+  end)
+
   it("has no text that becomes a control piece, but where it is asked for", function()
     for _, model in ipairs{UNIGRAM, BPE} do
       local tok = assert(load(tiny() .. piece("<", -30) .. piece("s", -30) .. piece(">", -30) ..
@@ -182,6 +190,16 @@ describe("a .model file", function()
       assert.equal("▁ab|<a>|c|<b>|<pad>|</s>", pieces(tok, "ab<a>c<b><pad></s>", {parse = true}))
       assert.same({16, 17, 18}, {tok:id "<a>", tok:id "<b>", tok:special().pad})
       assert.equal("ab<a>c<b>", tok:decode(tok:encode("ab<a>c<b><pad></s>", {parse = true})))
+    end)
+
+    it("has the tokens that other files name, behind its own or among them", function()
+      local config = {bos_token = "</s>", pad_token = "<pad>"}
+      for _, model in ipairs{UNIGRAM, BPE} do
+        local tok = assert(beside(tiny() .. model, {tokenizer_config = config}))
+        local parts = tok:special()
+        assert.same({3, 16}, {parts.bos, parts.pad})
+        assert.equal("ab", tok:decode(tok:encode("ab<pad></s>", {parse = true})))
+      end
     end)
 
     it("puts a mark behind special tokens where its options say so", function()

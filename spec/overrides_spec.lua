@@ -66,6 +66,23 @@ describe("options of BERT's classes", function()
     check({strip_accents = json.null}, {strip_accents = json.null}, {strip_accents = false})
   end)
 
+  it("are those of related classes too", function()
+    local function read(class, lower)
+      return load("st/cross_encoder_3", {tokenizer_class = class, do_lower_case = lower})
+    end
+    local lower, plain = names_of(read(nil, true), "CATS"), names_of(read("Bert", false), "CATS")
+    local upper = names_of(read("BertTokenizer", false), "CATS")
+    assert.same(lower, plain)
+    assert.not_same(lower, upper)
+    for _, name in ipairs{
+      "ConvBert", "DPRContextEncoder", "DPRQuestionEncoder", "DPRReader", "DistilBert", "Electra",
+      "Funnel", "LayoutLM", "LayoutLMv2", "Lxmert", "MPNet", "MobileBert", "RetriBert",
+      "SqueezeBert",
+    } do
+      assert.same(upper, names_of(read(name .. "Tokenizer", false), "CATS"), name)
+    end
+  end)
+
   it("are nothing to a normalizer of another kind", function()
     local function none(c) c.normalizer = {type = "NFC"} end
     local tok = load("st/cross_encoder_3",

@@ -485,7 +485,10 @@ describe("position.Learned", function()
 
   it("names its length where a position lies beyond", function()
     local none = heed.zeros(1, 0, {dtype = "int64"})
-    assert.equal(0, position.Learned(1, 2)(heed.zeros(1, 0, 2), {positions = none}):numel())
+    local single = position.Learned(1, 2)
+    assert.equal(0, single(heed.zeros(1, 0, 2), {positions = none}):numel())
+    assert.equal(0, single(heed.zeros(1, 0, 2)):numel())
+    assert.is_true(single(heed.zeros(1, 2)):equal(single.weight))
     assert.matches("position.Learned: unknown option 'base'",
                    message(position.Learned, 4, 2, {base = 3}))
     local layer = position.Learned(4, 2)

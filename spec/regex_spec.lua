@@ -33,6 +33,30 @@ describe("a regular expression", function()
     end
   end)
 
+  -- Python's unicodedata has the same categories for each character of Unicode 14.0.
+  it("knows the category of each character, as Unicode 15.0 has it", function()
+    local names = {"Cc", "Cf", "Cn", "Co", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn", "Nd",
+                   "Nl", "No", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sk", "Sm", "So",
+                   "Zl", "Zp", "Zs"}
+    local list, sum = {}, 0
+    for c = 0, 0x10ffff do
+      if c < 0xd800 or c > 0xdfff then list[#list + 1] = utf8.char(c) end
+    end
+    local text = table.concat(list)
+    for bit = 0, 4 do                              -- of a category's number
+      local set = {}
+      for i, name in ipairs(names) do
+        if i >> bit & 1 == 1 then set[#set + 1] = ("\\p{%s}"):format(name) end
+      end
+      local tok = load_pattern(("[%s]+"):format(table.concat(set)), {behavior = "Removed"})
+      local _, offsets = tok:encode(text, {offsets = true})
+      for _, range in ipairs(offsets:totable()) do
+        for i = 1, 2 do sum = (sum ~ range[i]) * 0x100000001b3 end
+      end
+    end
+    assert.equal("0a41a769d3a926c3", ("%016x"):format(sum))
+  end)
+
   for name, case in pairs{
     ["the leftmost match, and of alternatives the first"] = {"ab|abc|b", "xabcb",
                                                              {"x", "ab", "c", "b"}},
@@ -105,6 +129,18 @@ describe("a regular expression", function()
       assert.is_truthy(message:find("regular expression: " .. why, 1, true), message)
     end)
   end
+
+  it("refuses a repetition of a repetition", function()
+    for _, first in ipairs{"?", "*", "+", "{2}", "*?", "++"} do
+      for _, second in ipairs{"?", "*", "+", "{2}"} do
+        local own = #first == 1 and (second == "?" or second == "+") or first .. second == "{2}?"
+        local _, message = load_pattern("a" .. first .. second)
+        local refused = message and message:find("a repetition of a repetition is not known at '"
+                                                 .. first .. second, 1, true)
+        assert.equal(not own, refused ~= nil, first .. second)
+      end
+    end
+  end)
 
   -- Escapes of JSON are read in place: what they leave behind the pattern is none of it.
   it("ends where its text does", function()

@@ -254,6 +254,28 @@ describe("WordPiece", function()
     assert.equal(5, cased.model.vocab.T)
   end)
 
+  it("cuts no character where a long text has no blank", function()
+    local a, b, n = "\u{3042}", "\u{3044}", 2 ^ 20 // 3 | 0
+    local tok = train{kind = "wordpiece", text = a:rep(n) .. b .. a:rep(n + 1), vocabulary = 9}
+    local names = names_of(tok)
+    assert.same({a, b, "##" .. a}, table.move(names, 6, 8, 1, {}))
+  end)
+
+  it("counts thousands of pairs", function()
+    local letters, words = {}, {}
+    for c = 0x430, 0x44f do letters[#letters + 1] = utf8.char(c) end
+    for c = 0x561, 0x586 do letters[#letters + 1] = utf8.char(c) end
+    for _, a in ipairs(letters) do
+      for _, b in ipairs(letters) do words[#words + 1] = a .. b end
+    end
+    local n, first, last = #letters, letters[1], letters[#letters]
+    local once = table.concat(words, " ")
+    local names = names_of(train{kind = "wordpiece", lower = false, vocabulary = 5 + 2 * n + 3,
+                                 text = once .. " " .. once .. " " .. last .. last})
+    assert.same({"##" .. last, last .. last, first .. first, first .. letters[2]},
+                table.move(names, 5 + 2 * n, #names, 1, {}))
+  end)
+
   it("takes the most frequent characters, and leaves out words with others", function()
     local tok = train{kind = "wordpiece", text = "aab ab ab cab bca b cc da", vocabulary = 100,
                       characters = 2, least = 1}

@@ -141,6 +141,10 @@ describe("a table of vectors is refused", function()
   it("where it is called as others are", function()
     local m = load "model2vec_int8"
     assert.matches("no options expected, got a table", message(m, heed.tensor{{1}}, {lengths = 1}))
+    for _, name in ipairs{"forward", "hidden"} do
+      assert.matches("models.StaticModel: at most 2 arguments expected, got 5 as argument 3",
+                     message(m[name], m, heed.tensor{{1}}, nil, 5), 1, true)
+    end
     assert.matches("option prompt, got the string 'passage'", message(m.embed, m, "a",
                    {prompt = "passage"}))
   end)

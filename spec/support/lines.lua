@@ -4,7 +4,7 @@
 -- well.
 
 local path = os.getenv "MUTATE_LINES"
-local seen, names = {}, {}
+local seen, names, all = {}, {}, false
 
 -- The path of a source below the folder of the program; false for others.
 local function name_of(source)
@@ -14,14 +14,23 @@ end
 
 local getinfo, sethook = debug.getinfo, debug.sethook
 
-local function note(_, line)
-  local source = getinfo(2, "S").source
+-- The lines that are noted of a function's source, {line = true}; false for what is not of heed.
+local lines_of = setmetatable({}, {__mode = "k"})
+
+local function lines_in(f)
+  local source = getinfo(f, "S").source
+  if names[source] == nil then names[source] = name_of(source) end
   local name = names[source]
-  if name == nil then
-    name = name_of(source)
-    names[source] = name
-  end
-  if name then seen[name .. ":" .. line] = true end
+  if name and not seen[name] then seen[name] = {} end
+  lines_of[f] = name and seen[name]
+  return lines_of[f]
+end
+
+local function note(_, line)
+  local f = getinfo(2, "f").func
+  local lines = lines_of[f]
+  if lines == nil then lines = lines_in(f) end
+  if lines then lines[line] = true end
 end
 
 -- Threads have hooks of their own.
@@ -39,7 +48,7 @@ rawset(coroutine, "create", function(f) return create(noted(f)) end)
 rawset(coroutine, "wrap", function(f) return wrap(noted(f)) end)
 
 rawset(debug, "sethook", function(...)
-  seen.all = true
+  all = true
   return sethook(...)
 end)
 
@@ -47,7 +56,10 @@ local function finish()
   sethook()
   local file = path and io.open(path, "a")
   if not file then return end
-  for line in pairs(seen) do file:write(line, "\n") end
+  for name, lines in pairs(seen) do
+    for line in pairs(lines) do file:write(name, ":", line, "\n") end
+  end
+  if all then file:write "all\n" end
   file:close()
   path = nil
 end

@@ -284,6 +284,8 @@ return {
    "einsum: 'i': operand 1 of shape (3, 4): it has not as many dimensions as letters"},
   {heed.einsum, {"ij->k", x},
    "einsum: 'ij->k': 'k' of the result stands in no operand, or twice in the result"},
+  {heed.einsum, {"ij,ij", x, x:double()},
+   "einsum: argument 'operands': tensor 2 is of type float64, tensor 1 of type float32"},
   {heed.einsum, {"i1->i", x}, "einsum: 'i1->i': letters, ',', '...' and '->' expected"},
   {heed.einsum, {5, x}, "einsum: argument 'equation': a text expected, got 5"},
   {heed.einsum, {"ii", x},

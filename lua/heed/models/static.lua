@@ -29,8 +29,8 @@ local static = {}
 ---@field weight heed.Tensor|false (V) of tokens; Model2Vec's
 ---@field mapping heed.Tensor|false int64 (V): the row of each token, from 1
 ---@field leaves_unknown boolean whether tokens of unknown text do not count, as Model2Vec has it
-local StaticModel = extend("models.StaticModel", {forward = 2, hidden = 2, ids = 2,
-                                                  means = 2, published = 0}, Model)
+local StaticModel = extend("models.StaticModel", {hidden = 2, ids = 2, means = 2,
+                                                  published = 0}, Model)
 
 
 ---@param config table

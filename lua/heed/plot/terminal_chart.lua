@@ -129,7 +129,7 @@ local function add_axis(block, panel, canvas, margin)
     return
   end
   local first, last = axis.ends(x)
-  local free = math.max(0, n - #first - #last)
+  local free = math.max(1, n - #first - #last)
   local name = ink.centre(free > 3 and ink.cut(x.title or "", free - 2) or "", free)
   ink.add_text(block, (" "):rep(margin) .. first .. name .. last)
 end
