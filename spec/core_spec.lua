@@ -84,6 +84,16 @@ describe("heed.core.pass", function()
 end)
 
 
+describe("metatables of objects of heed.core", function()
+  it("are hidden from scripts", function()
+    local tokens = assert(heed.tokenizer.load "spec/golden/tokenizers/bpe_gpt2").native
+    for _, object in ipairs{tokens, core.text.stream(true), heed.zeros(2)} do
+      assert.is_false(getmetatable(object))
+    end
+  end)
+end)
+
+
 describe("heed.core.png_rows", function()
   it("fills bytes of rows and their filters alone", function()
     local wanted = "uint8 of rows * (row + 1) elements expected"
