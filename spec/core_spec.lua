@@ -60,6 +60,40 @@ describe("heed.core.text", function()
 end)
 
 
+describe("heed.core.called", function()
+  it("calls what can be called alone", function()
+    for _, bad in ipairs{3, "f", {}} do
+      assert.matches("a function expected, got ", message(core.called, "name", bad), 1, true)
+    end
+    assert.matches("a function expected, got nothing", message(core.called, "name"), 1, true)
+    assert.same({4, 5}, {core.called("name", function(...) return ... end, 4, 5)})
+    local object = setmetatable({}, {__call = function(_, x) return x end})
+    assert.equal(6, core.called("name", object, 6))
+  end)
+end)
+
+
+describe("heed.core.pass", function()
+  it("has no stamp where no module's call runs, at the bottom of a coroutine too", function()
+    local function pass(since) return (core.pass(since)) end
+    heed.nn.Linear(2, 2)(heed.ones(2))           -- modules have told the core of their calls
+    assert.is_nil(pass(0))
+    assert.is_nil(coroutine.wrap(pass)(0))
+    assert.is_nil(coroutine.wrap(core.pass)(0))
+  end)
+end)
+
+
+describe("metatables of objects of heed.core", function()
+  it("are hidden from scripts", function()
+    local tokens = assert(heed.tokenizer.load "spec/golden/tokenizers/bpe_gpt2").native
+    for _, object in ipairs{tokens, core.text.stream(true), heed.zeros(2)} do
+      assert.is_false(getmetatable(object))
+    end
+  end)
+end)
+
+
 describe("heed.core.png_rows", function()
   it("fills bytes of rows and their filters alone", function()
     local wanted = "uint8 of rows * (row + 1) elements expected"

@@ -17,6 +17,19 @@ local function printed(settings, script)
 end
 
 
+describe("heed.cuda", function()
+  it("takes a device where a device is meant, and nothing else", function()
+    for _, name in ipairs{"synchronize", "properties", "memory"} do
+      local _, message = pcall(heed.cuda[name], "cpu")
+      assert.matches("a GPU's number from 0, or its name expected, got the string 'cpu'", message,
+                     1, true)
+      _, message = pcall(heed.cuda[name], 0, 1)
+      assert.matches("at most 1 argument expected, got 2", message, 1, true)
+    end
+  end)
+end)
+
+
 describe("the plugin", function()
   it("says why when HEED_CUDA names none that can be loaded", function()
     local script = [[print(require("heed").cuda.available())]]

@@ -232,6 +232,33 @@ describe("heed.profile", function()
     end
   end)
 
+  it("counts an accelerator's tensors while they are held", function()
+    if heed.default_device() == "cpu" then return pending "no accelerator is here" end
+    collectgarbage()
+    collectgarbage()
+    local memory = heed.memory()
+    local before = memory.live + memory.other
+    local p = heed.profile(function()
+      for _ = 1, 8 do
+        heed.scope(function() heed.zeros(1000, 1000) end)
+      end
+    end)
+    assert.is_true(p.peak >= before + 4000000)
+    assert.is_true(p.peak < before + 12000000)
+  end)
+
+  it("gives the memory of its records back", function()
+    local function other_after_some()
+      for _ = 1, 5 do heed.profile(heed.zeros, 2) end
+      collectgarbage()
+      collectgarbage()
+      return heed.memory().other
+    end
+    other_after_some()
+    local before = other_after_some()
+    assert.equal(before, other_after_some())
+  end)
+
   it("follows layers into coroutines, and out of those that are suspended", function()
     local inner, outer = nn.Linear(2, 2), nn.Module:extend("Outer")
     local Waiting = nn.Module:extend("Waiting")
