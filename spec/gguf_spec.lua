@@ -179,6 +179,12 @@ describe("a GGUF file", function()
     end
   end)
 
+  it("has tensors without elements, too", function()
+    local loaded = assert(load(file({}, {tensor("t", {0, 4}, 0, 0)})))
+    assert.equal(0, loaded.t:size(1))
+    assert.equal(4, loaded.t:size(2))
+  end)
+
   it("is refused with the names of types that are known by those alone", function()
     for number, name in pairs{
       [9] = "Q8_1", [15] = "Q8_K", [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS",
