@@ -323,9 +323,10 @@ HEED_API heed_tensor *heed_map_tensor (heed_mapping *m, heed_type type, int rank
 /*
 ** Says that t is a weight, which stays as it is while many products are made with it. On the CPU,
 ** the first product of more than a few rows then keeps a copy of it as it is read there, so that
-** later ones need not make it. It counts as memory of the context, and goes with t's storage; where
-** there is no memory for it, or t is on another device, products read t as ever. After a change it
-** is made anew, but nobody sees what is written where heed_data points. Results are the same.
+** later ones need not make it; of a weight in blocks, the first whose rows are rounded to 8 bits.
+** The copy counts as memory of the context, and goes with t's storage; where there is no memory for
+** it, or t is on another device, products read t as ever. After a change it is made anew, but
+** nobody sees what is written where heed_data points. Results are the same.
 */
 HEED_API bool heed_pack (heed_tensor *t);
 
