@@ -261,8 +261,8 @@ end
 local function shown(text) return (text:gsub("%s+", " ")) end
 
 local function report(fault)
-  print(("%s:%d: %s -> %s"):format(fault.path, fault.line, shown(fault.old),
-                                  fault.new == "" and "nothing" or shown(fault.new)))
+  print(("%s:%d:%d: %s -> %s"):format(fault.path, fault.line, fault.column, shown(fault.old),
+                                     fault.new == "" and "nothing" or shown(fault.new)))
   io.stdout:flush()
 end
 
@@ -308,6 +308,7 @@ local function main(arguments)
   local kinds = {}
   for kind in options.kinds:gmatch("%S+") do
     local specs = specs_of(options.spec, kind)
+    if #specs == 0 then error("no spec to find a fault: give spec=\"SPECS\"", 0) end
     if not build(kind, specs) then error(read(COPY .. "/build/log"), 0) end
     try_all(kind, specs)
     if #kinds == 0 and has_lua(faults) then note_lines(kind, specs) end

@@ -120,14 +120,19 @@ local RUN <const> = "cd %s && unset HEED_DEVICE LUA_INIT_5_4 && %s lua5.4 spec/m
 
 
 describe("mutate", function()
+  it("asks for specs", function()
+    local at <close> = tree()
+    assert.matches("no spec to find a fault", output_of(RUN:format(at.folder, "", "lua")))
+  end)
+
   it("lists what no spec finds, and changes nothing", function()
     local at <close> = tree()
     local said = output_of(RUN:format(at.folder, "", "spec=spec/count_spec.lua lua"))
     local survivors = {}
     for line in said:gmatch("lua/count.lua:[^\n]+") do survivors[#survivors + 1] = line end
     table.sort(survivors)
-    assert.same({"lua/count.lua:4: 7 -> 6", "lua/count.lua:4: 7 -> 8",
-                 "lua/count.lua:4: and -> or"}, survivors, said)
+    assert.same({"lua/count.lua:4:17: and -> or", "lua/count.lua:4:21: 7 -> 6",
+                 "lua/count.lua:4:21: 7 -> 8"}, survivors, said)
     assert.matches("\n%d+ planted, %d+ found %(%d+ %%%), 3 survive; ", said)
     check_unchanged(at.folder)
   end)

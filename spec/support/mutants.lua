@@ -126,8 +126,8 @@ local function each_word(line, code, give)
 end
 
 
----The faults that can be planted in a text: {at, to, line, old, new}, where `at` and `to` are the
----first and the last byte that `new` replaces.
+---The faults that can be planted in a text: {at, to, line, column, old, new}, where `at` and `to`
+---are the first and the last byte that `new` replaces.
 ---@param text string
 ---@param language "c"|"lua"
 ---@return table[]
@@ -138,7 +138,7 @@ function mutants.of(text, language)
     local line, base = text:sub(start, start + #code - 1), start - 1
     local function give(from, to, others)
       for _, new in ipairs(others) do
-        list[#list + 1] = {at = base + from, to = base + to, line = number,
+        list[#list + 1] = {at = base + from, to = base + to, line = number, column = from,
                            old = line:sub(from, to), new = new}
       end
     end
