@@ -17,8 +17,7 @@
 #define DOT_STEPS 256              /* of a sum in lanes, before it is added up in double */
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
 #define BLOCK_DEPTH 256            /* of a packed panel: it stays in the nearest cache */
-#define MANY_ROWS_DEPTH 512        /* where rows are many: it comes from the second one in time */
-#define BLOCK_COLUMNS 256          /* of packed b, and of c: it is read for each block of depth */
+#define BLOCK_COLUMNS 512          /* of packed b, and of c: it is read for each block of depth */
 #define BLOCK_ROWS (16 * TILE_ROWS)
 #define PIECE_COLUMNS (4 * PANEL)  /* of a block, for one thread */
 #define DIRECT_BYTES (1 << 18)     /* of b that need not be packed: it stays in the second cache */

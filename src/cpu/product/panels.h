@@ -181,17 +181,11 @@ static bool FN(packs_a) (const FN(one) *x) {
 }
 
 
-/* How much of the depth a block has: many rows go over c, which is far, as rarely as may be. */
-static int64_t FN(block_depth) (const FN(one) *x) {
-  return smaller(x->p.depth, x->m->b_rows > BLOCK_ROWS ? MANY_ROWS_DEPTH : BLOCK_DEPTH);
-}
-
-
 /* The block of some columns, from column j and depth k on. */
 static FN(block) FN(block_of) (const FN(one) *x, int64_t j, int64_t columns, int64_t k) {
   FN(block) d = {.x = FN(part_of)(x, 0, j)};
   d.x.columns = smaller(x->columns - j, columns);
-  d.x.p.depth = smaller(x->p.depth - k, FN(block_depth)(x));
+  d.x.p.depth = smaller(x->p.depth - k, BLOCK_DEPTH);
   d.x.a += k * x->p.a_column;
   d.x.b = FN(b_at)(&d.x, k * x->p.b_row);
   if (k > 0) { d.x.p.add = true; d.x.p.addend = NULL; }
@@ -228,7 +222,7 @@ static T *FN(all_packed) (const FN(one) *x) {
 static bool FN(panels_kept) (const FN(one) *x) {
   T *all = FN(all_packed)(x);
   for (int64_t j = 0; all != NULL && j < x->columns; j += BLOCK_COLUMNS)
-    for (int64_t k = 0; k < x->p.depth && !cpu_stopped(x->m->self); k += FN(block_depth)(x)) {
+    for (int64_t k = 0; k < x->p.depth && !cpu_stopped(x->m->self); k += BLOCK_DEPTH) {
       FN(block) d = FN(block_of)(x, j, BLOCK_COLUMNS, k);
       d.packed_b = all + j * x->p.depth + k * PANEL;
       d.packed_depth = x->p.depth;
@@ -245,8 +239,8 @@ static void FN(panels) (FN(one) *x) {
   if (FN(panels_kept)(x)) return;
   T near[NEAR_ELEMENTS];
   const bool both = FN(packs_a)(x);              /* then a is packed for each block of columns */
-  const int64_t most = both ? 4 * BLOCK_COLUMNS : BLOCK_COLUMNS;
-  const int64_t depth = FN(block_depth)(x);
+  const int64_t most = both ? 2 * BLOCK_COLUMNS : BLOCK_COLUMNS;
+  const int64_t depth = smaller(x->p.depth, BLOCK_DEPTH);
   const int64_t size_b = depth * round_up(smaller(x->columns, most), PANEL);
   const int64_t size_a = both ? depth * round_up(x->rows, TILE_ROWS) : 0;
   T *workspace = near;
@@ -254,7 +248,7 @@ static void FN(panels) (FN(one) *x) {
     workspace = cpu_scratch(x->m->self, (size_t)(size_b + size_a) * sizeof(T));
   if (workspace == NULL) { x->m->failed = true; return; }
   for (int64_t j = 0; j < x->columns; j += most)
-    for (int64_t k = 0; k < x->p.depth; k += depth) {
+    for (int64_t k = 0; k < x->p.depth; k += BLOCK_DEPTH) {
       if (j + k > 0 && cpu_stopped(x->m->self)) break;
       FN(block) d = FN(block_of)(x, j, most, k);
       d.packed_b = workspace;
