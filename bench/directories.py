@@ -1,7 +1,7 @@
 """Random models in their directories, in build/bench: MiniLM's shape, and Llama-shaped decoders of
-135M in float32 and bfloat16, and of 1.2 billion in bfloat16. `make(name)` gives the directory, and makes it where it is not there;
-`onnx`, `translated` and `gguf` give the same weights in the files of other libraries, the decoder's
-also in blocks: both programs read that file."""
+135M in float32 and bfloat16, and of 1.2 billion in bfloat16. `make(name)` gives the directory, and
+makes it where it is not there; `onnx`, `translated` and `gguf` give the same weights in the files
+of other libraries, a decoder's also in blocks: both programs read that file."""
 
 import json
 import os
@@ -154,9 +154,9 @@ def interleaved(weight, heads):
 def in_blocks(name):
     """A decoder for both programs, as llama.cpp quantizes it, all matrices alike."""
     import llama_cpp
-    source = gguf("decoder_large_bfloat16" if "large" in name else "decoder")
 
     def write(path):
+        source = gguf("decoder_large_bfloat16" if shape(name) is LARGE else "decoder")
         options = llama_cpp.llama_model_quantize_default_params()
         options.ftype = getattr(llama_cpp, "LLAMA_FTYPE_MOSTLY_" + BLOCKS[name])
         options.pure = True

@@ -49,6 +49,15 @@ function Model:forward(x)
 end
 
 
+-- Bytes that are held when all garbage is gone.
+local function held()
+  collectgarbage()
+  collectgarbage()
+  local memory = heed.memory()
+  return memory.live + memory.other
+end
+
+
 describe("heed.profile", function()
   it("returns what f returns, after the profile", function()
     local p, a, b, c = heed.profile(function(...) return select("#", ...), nil, ... end, 7)
@@ -207,10 +216,7 @@ describe("heed.profile", function()
   end)
 
   it("measures memory: what was made, and the most at once", function()
-    collectgarbage()
-    collectgarbage()
-    local memory = heed.memory()
-    local before = memory.live + memory.other
+    local before = held()
     local p = heed.profile(function()
       for _ = 1, 3 do
         heed.scope(function()
@@ -234,10 +240,7 @@ describe("heed.profile", function()
 
   it("counts an accelerator's tensors while they are held", function()
     if heed.default_device() == "cpu" then return pending "no accelerator is here" end
-    collectgarbage()
-    collectgarbage()
-    local memory = heed.memory()
-    local before = memory.live + memory.other
+    local before = held()
     local p = heed.profile(function()
       for _ = 1, 8 do
         heed.scope(function() heed.zeros(1000, 1000) end)
