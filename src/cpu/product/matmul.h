@@ -16,7 +16,6 @@
 
 #define DOT_STEPS 256              /* of a sum in lanes, before it is added up in double */
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
-#define BLOCK_DEPTH 256            /* of a packed panel: it stays in the nearest cache */
 #define BLOCK_COLUMNS 512          /* of packed b, and of c: it is read for each block of depth */
 #define BLOCK_ROWS (16 * TILE_ROWS)
 #define PIECE_COLUMNS (4 * PANEL)  /* of a block, for one thread */
@@ -35,6 +34,13 @@
 #define TURNED_ROWS (4 * LANES)    /* of c, at a time */
 #define PIECE_FLOPS 1000000        /* of a piece of work for another thread, at least */
 #define LONG_DOT ((int64_t)1 << 20)    /* elements of a scalar product that is not cut */
+
+/* Depth of a packed panel: that and the tiles' rows of a stay in near caches. */
+#if defined(LEVEL_AVX512)
+#define BLOCK_DEPTH 512
+#else
+#define BLOCK_DEPTH 256
+#endif
 
 /* Rows of a at a time in scalar products with four columns: their sums fit the registers. */
 #if TILE_ROWS == 12

@@ -102,24 +102,6 @@ static void FN(multiply_strips) (const FN(product) *p, const FN(kernel) *kernel,
 }
 
 
-/* Rows of a times one panel of b: while the first tile is computed, what is 'ahead' is fetched. */
-static void FN(multiply_panel) (const FN(product) *p, const FN(kernel) *kernel, int64_t rows,
-                                const T *a, const T *b, T *c, const T *addend, int last,
-                                int64_t ahead) {
-  const int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS, n = (rows + tiles - 1) / tiles;
-  if (ahead != 0 && n >= FETCHING_ROWS) {
-    FN(product) first = *p;
-    first.ahead = ahead;
-    FN(multiply_columns)(&first, kernel, n, TILE_ROWS, a, b, c, addend, last);
-    a += n * p->a_row;
-    c += n * p->c_row;
-    if (addend != NULL) addend += n * p->addend_row;
-    rows -= n;
-  }
-  FN(multiply_columns)(p, kernel, rows, TILE_ROWS, a, b, c, addend, last);
-}
-
-
 /* Some rows and columns of a block. */
 static void FN(block_part) (const FN(block) *d, int64_t row, int64_t rows, int64_t column,
                             int64_t columns) {
@@ -128,6 +110,10 @@ static void FN(block_part) (const FN(block) *d, int64_t row, int64_t rows, int64
   if (d->packed_a != NULL) { y.p.a_row = 1; y.p.a_column = TILE_ROWS; }
   y.p.b_row = PANEL;
   y.p.far = y.p.depth >= 64;
+  if (d->kept) {
+    y.p.ahead = d->packed_depth * PANEL * BYTES;
+    y.p.step = PANEL * BYTES / ((rows + TILE_ROWS - 1) / TILE_ROWS);
+  }
   for (int64_t j = 0; j < columns; j += PANEL) {
     const int64_t n = smaller(columns - j, PANEL);
     const int wide = n > LANES, last = (int)(n - wide * LANES);
@@ -137,8 +123,7 @@ static void FN(block_part) (const FN(block) *d, int64_t row, int64_t rows, int64
     if (d->packed_a != NULL)
       FN(multiply_strips)(&y.p, kernel, rows, a, b, y.c + j, addend, last);
     else
-      FN(multiply_panel)(&y.p, kernel, rows, a, b, y.c + j, addend, last,
-                         d->kept ? d->packed_depth * PANEL : 0);
+      FN(multiply_columns)(y.p, kernel, rows, TILE_ROWS, a, b, y.c + j, addend, last);
   }
 }
 

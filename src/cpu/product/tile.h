@@ -16,7 +16,8 @@ typedef struct FN(product) {       /* c = alpha * a b [+ addend] [+ c] */
   int64_t a_row, a_column, b_row, c_row;
   T alpha;
   bool add, far;                   /* to what c holds; c is in no near cache */
-  int64_t ahead;                   /* from b to what is read next of memory, and fetched; or 0 */
+  int64_t ahead;                   /* bytes from b to what a tile fetches meanwhile, */
+  int64_t step;                    /* so many of it for each row of b */
   const T *addend;                 /* or NULL; its columns are 0 or 1 apart */
   int64_t addend_row, addend_column;
 } FN(product);
@@ -29,7 +30,8 @@ typedef void (*FN(kernel)) (const FN(product) *p, const T *a, const T *b, T *c, 
 INLINED void FN(tile_sums) (const int rows, const int vectors, const bool cut,
                             const FN(product) *p, const T *a, const T *b, int last,
                             FN(vector) sum[][4]) {
-  const int64_t a_row = p->a_row, a_column = p->a_column, b_row = p->b_row, ahead = p->ahead;
+  const int64_t a_row = p->a_row, a_column = p->a_column, b_row = p->b_row, step = p->step;
+  const char *ahead = (const char *)b + p->ahead;
   const T *at[(TILE_ROWS + 2) / 3];      /* every third row: the rest is within an address */
   UNROLL for (int i = 0; i < rows; i++) {
     UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (FN(vector)){0};
@@ -47,7 +49,8 @@ INLINED void FN(tile_sums) (const int rows, const int vectors, const bool cut,
     }
     if (rows >= FETCHING_ROWS)
       UNROLL for (int j = 0; j < vectors * VECTOR_BYTES; j += 64)
-        __builtin_prefetch((const char *)(b + ahead) + j, 0, 2);
+        __builtin_prefetch(ahead + j);
+    ahead += step;
     b += b_row;
   }
 }
@@ -129,17 +132,21 @@ static void FN(fetch_tile) (const FN(product) *p, int64_t rows, const T *c) {
 }
 
 
-/* A column of tiles: all rows, some vectors wide, cut into tiles of nearly one height. */
-static void FN(multiply_columns) (const FN(product) *p, const FN(kernel) *kernel, int64_t rows,
+/*
+** A column of tiles: all rows, some vectors wide, cut into tiles of nearly one height. Each fetches
+** an equal part of what is 'ahead'.
+*/
+static void FN(multiply_columns) (FN(product) p, const FN(kernel) *kernel, int64_t rows,
                                   int64_t most, const T *a, const T *b, T *c, const T *addend,
                                   int last) {
   for (int64_t tiles = (rows + most - 1) / most; tiles > 0; tiles--) {
     int64_t n = tiles == 1 ? rows : (int64_t)((uint32_t)(rows + tiles - 1) / (uint32_t)tiles);
-    if (p->far) FN(fetch_tile)(p, n, c);
-    kernel[n](p, a, b, c, addend, last);
-    a += n * p->a_row;
-    c += n * p->c_row;
-    if (addend != NULL) addend += n * p->addend_row;
+    if (p.far) FN(fetch_tile)(&p, n, c);
+    kernel[n](&p, a, b, c, addend, last);
+    p.ahead += p.depth * p.step;
+    a += n * p.a_row;
+    c += n * p.c_row;
+    if (addend != NULL) addend += n * p.addend_row;
     rows -= n;
   }
 }
@@ -154,7 +161,7 @@ static void FN(multiply) (const FN(product) *p, int64_t rows, int64_t columns, c
     n = smaller(columns, (int64_t)LANES << wide);
     if (wide == 2 && n <= 3 * LANES) { wide = 1; n = 2 * LANES; }
     int last = (int)(n - ((((int64_t)1 << wide) - 1) * LANES));
-    FN(multiply_columns)(p, FN(kernels)[wide][last < LANES], rows,
+    FN(multiply_columns)(*p, FN(kernels)[wide][last < LANES], rows,
                          wide == 2 ? TILE_ROWS / 2 : TILE_ROWS, a, b, c, addend, last);
     b += n;
     c += n;
