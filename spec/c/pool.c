@@ -1,7 +1,7 @@
 /*
-** pool.c - pieces of work on threads: each element once, in ranges that are multiples of a grain,
-** whether the workers are awake, asleep, or elsewhere; in nested jobs and in forked children. All
-** threads take part in a long job.
+** pool.c - pieces of work on threads: each element once, whether the workers are awake, asleep, or
+** elsewhere; in nested jobs and in forked children. All threads take part in a long job, and have
+** equal shares of a short one.
 */
 
 #include <limits.h>
@@ -13,14 +13,16 @@
 #include "memory/interrupt.h"
 #include "memory/pool.h"
 
-enum { MOST = 5000, ASLEEP = 2000 };         /* elements; microseconds until all workers sleep */
+enum { MOST = 5000, MANY = 100000 };         /* elements */
+enum { ASLEEP = 2000 };                      /* microseconds until all workers sleep */
 enum { LONG = 2000, PATIENCE = 10000 };      /* microseconds of a range worth waking for; waits */
 
 typedef struct job {
   pool *threads;
   int64_t n, grain;
   int *times;                      /* plain memory: pool_run returns after all that was written */
-  bool uneven;
+  int64_t ranges, longest;
+  bool bad;
 } job;
 
 static int wrong;
@@ -34,8 +36,13 @@ static void check (bool good, const char *what, int64_t n, int64_t grain) {
 
 static void count (void *arg, int64_t from, int64_t to) {
   job *j = arg;
-  if (from % j->grain != 0 || (to % j->grain != 0 && to != j->n) || to > j->n)
-    __atomic_store_n(&j->uneven, true, __ATOMIC_RELAXED);
+  int64_t longest = __atomic_load_n(&j->longest, __ATOMIC_RELAXED);
+  if (from < 0 || from >= to || to > j->n) __atomic_store_n(&j->bad, true, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&j->ranges, 1, __ATOMIC_RELAXED);
+  while (to - from > longest &&
+         !__atomic_compare_exchange_n(&j->longest, &longest, to - from, false, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED))
+    continue;
   for (int64_t i = from; i < to; i++) j->times[i]++;
 }
 
@@ -45,7 +52,7 @@ static void nest (void *arg, int64_t from, int64_t to) {
   job inner = {.n = 100, .grain = 3, .times = times};
   pool_run(((job *)arg)->threads, inner.n, inner.grain, count, &inner);
   for (int64_t i = 0; i < inner.n; i++)
-    if (inner.times[i] != 1) __atomic_store_n(&((job *)arg)->uneven, true, __ATOMIC_RELAXED);
+    if (inner.times[i] != 1) __atomic_store_n(&((job *)arg)->bad, true, __ATOMIC_RELAXED);
   count(arg, from, to);
 }
 
@@ -57,7 +64,7 @@ static void runs (pool *p, const char *what, int64_t n, int64_t grain, bool nest
   pool_run(p, n, grain, nested ? nest : count, &j);
   int64_t once = 0;
   for (int64_t i = 0; i < MOST; i++) once += times[i] == (i < n);
-  check(once == MOST && !j.uneven, what, n, grain);
+  check(once == MOST && !j.bad, what, n, grain);
 }
 
 
@@ -67,6 +74,35 @@ static void all_sizes (pool *p, const char *what) {
     for (int64_t n = 0; n <= MOST; n = n < 40 ? n + 1 : n * 5 / 4)
       runs(p, what, n, grains[i], false);
   runs(p, what, MOST, 10, true);
+}
+
+
+/*
+** Short jobs are shared out equally, a range for each thread; items that cost differently are in
+** more ranges. Of long jobs ranges have sixteen grains at most.
+*/
+static void shares (pool *p, int64_t n, int64_t grain) {
+  static int times[MANY];
+  const int64_t threads = pool_threads(p), grains = (n - 1) / grain + 1;
+  const int64_t unit = grain < 4096 ? 1 : 64, share = (n - 1) / threads + 1;
+  job even = {.n = n, .grain = grain, .times = times}, uneven = even;
+  pool_run(p, n, grain, count, &even);
+  pool_run_uneven(p, n, grain, count, &uneven);
+  check(!even.bad && !uneven.bad, "ranges", n, grain);
+  if (grains < threads || threads == 1) return;
+  check(even.longest <= share + unit - 1, "equal shares", n, grain);
+  check(even.longest % unit == 0, "ranges of whole lines", n, grain);
+  check(even.longest <= 16 * grain + unit, "short ranges", n, grain);
+  if (grains < 8 * threads) check(even.ranges <= threads + 1, "few ranges", n, grain);
+  if (grains >= 4 * threads)
+    check(uneven.longest <= (n - 1) / (4 * threads) + unit, "many ranges", n, grain);
+}
+
+
+static void all_shares (pool *p) {
+  static const int64_t grains[] = {1, 3, 7, 10, 64, 4096, 5000};
+  for (size_t i = 0; i < sizeof grains / sizeof *grains; i++)
+    for (int64_t n = 2 * grains[i]; n <= MANY; n = n * 9 / 8 + 1) shares(p, n, grains[i]);
 }
 
 
@@ -138,7 +174,7 @@ static void in_a_child (pool *p) {
 static void resize (void *arg, int64_t from, int64_t to) {
   job *j = arg;
   for (int i = 1; i <= 9; i++)
-    if (pool_resize(j->threads, i)) __atomic_store_n(&j->uneven, true, __ATOMIC_RELAXED);
+    if (pool_resize(j->threads, i)) __atomic_store_n(&j->bad, true, __ATOMIC_RELAXED);
   count(arg, from, to);
 }
 
@@ -153,7 +189,7 @@ static void bad_numbers (pool *p) {
           numbers[i], 1);
   if (threads == 1) return;                    /* a caller alone leaves the pool as it is */
   pool_run(p, 100, 1, resize, &j);
-  check(!j.uneven && pool_threads(p) == threads, "numbers of threads within a job", threads, 1);
+  check(!j.bad && pool_threads(p) == threads, "numbers of threads within a job", threads, 1);
 }
 
 
@@ -166,6 +202,7 @@ int main (void) {
       usleep(i % 2 == 0 ? ASLEEP : ASLEEP / 20);
       runs(p, "after a pause", MOST, 1 + i, false);
     }
+    all_shares(p);
     all_take_part(p, threads, "threads that take part");
     in_a_child(p);
     bad_numbers(p);

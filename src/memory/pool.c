@@ -25,7 +25,10 @@
 #define GREEDY_NANOSECONDS 20000   /* of them; then others that want the core have it */
 #define WORTH_WAKING 100000        /* nanoseconds of work: to wake takes 10 us, and 20 beside */
 #define RANGES_EACH 4              /* ranges per thread, so that others take over from slow ones */
+#define FEW_GRAINS 4               /* of a range, or there are fewer: each begins with slow reads */
 #define MOST_GRAINS 16             /* of a range, so that an interruption is soon noticed */
+#define SMALL_ITEMS 4096           /* of a grain: they are bytes or elements, */
+#define LINE_ITEMS 64              /* and a range of them begins where a line of memory may */
 
 #define JOINED ((uint64_t)0xffff)  /* of state: workers at the job */
 #define OPEN ((uint64_t)0x10000)   /* of state: the job can be joined */
@@ -42,9 +45,9 @@ struct pool {
   atomic_bool stop;
   pool_piece piece;                /* the job; written while it is closed and nobody has joined */
   void *arg;
-  int64_t n, step;
+  int64_t n, grain, step;          /* items: all, worth a thread, of a range */
   int64_t ended;                   /* when the last one did */
-  _Alignas(64) _Atomic int64_t next;                     /* start of the first free range */
+  _Alignas(64) _Atomic int64_t next;                     /* the first free item */
   _Alignas(64) atomic_int sleepers;
   pthread_mutex_t mutex;
   pthread_cond_t woken;
@@ -76,18 +79,18 @@ static void pause_briefly (void) {
 bool pool_stopped (const pool *p) { return interrupt_stops(p->polled); }
 
 
-/* One range, if there is one left and the job is not interrupted. */
-static bool work_on (pool *p) {
+/* So many items, if there are some left and the job is not interrupted. */
+static bool work_on (pool *p, int64_t items) {
   if (pool_stopped(p)) return false;
-  int64_t from = atomic_fetch_add_explicit(&p->next, p->step, memory_order_relaxed);
+  int64_t from = atomic_fetch_add_explicit(&p->next, items, memory_order_relaxed);
   if (from >= p->n) return false;
-  p->piece(p->arg, from, p->n - from < p->step ? p->n : from + p->step);
+  p->piece(p->arg, from, p->n - from < items ? p->n : from + items);
   return true;
 }
 
 
 static void work_off (pool *p) {
-  while (work_on(p)) continue;
+  while (work_on(p, p->step)) continue;
 }
 
 
@@ -245,15 +248,15 @@ static void wake (pool *p, int64_t wanted) {
 
 /*
 ** Sleepers are woken when jobs come so close to each other that they will not sleep again in
-** between, or when the first range shows that the job is a long one.
+** between, or when the first grain shows that the job is a long one.
 */
-static void wake_if_worth_it (pool *p, int64_t others) {
+static void wake_if_worth_it (pool *p) {
   int64_t began = machine_clock();
   if (began - p->ended > SPIN_NANOSECONDS) {
-    work_on(p);
-    if ((machine_clock() - began) * others < WORTH_WAKING) return;
+    work_on(p, p->grain);
+    if ((machine_clock() - began) * ((p->n - 1) / p->grain) < WORTH_WAKING) return;
   }
-  wake(p, others);
+  wake(p, (p->n - 1) / p->step);
 }
 
 
@@ -276,11 +279,11 @@ static void finish (pool *p) {
 }
 
 
-static void run_together (pool *p, int64_t ranges) {
+static void run_together (pool *p) {
   p->busy = true;
   atomic_store_explicit(&p->next, 0, memory_order_relaxed);
   atomic_fetch_add(&p->state, JOB + OPEN);
-  if (atomic_load(&p->sleepers) > 0) wake_if_worth_it(p, ranges - 1);
+  if (atomic_load(&p->sleepers) > 0) wake_if_worth_it(p);
   work_off(p);
   finish(p);
   p->ended = machine_clock();
@@ -301,19 +304,39 @@ static bool has_workers (pool *p) {
 }
 
 
-void pool_run (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg) {
+/* Equally many for each thread, if there is enough work; of 'few' grains at least, then. */
+static int64_t ranges_of (const pool *p, int64_t grains, int64_t few) {
+  const int64_t threads = p->threads, soon = (grains - 1) / (MOST_GRAINS * threads) + 1;
+  int64_t each = grains / (few * threads);
+  if (grains <= threads) return grains;
+  if (each > RANGES_EACH) each = RANGES_EACH;
+  return (each > soon ? each : soon) * threads;
+}
+
+
+static void run (pool *p, int64_t n, int64_t grain, int64_t few, pool_piece piece, void *arg) {
   if (n <= 0) return;
   if (grain < 1) grain = 1;
   if (n <= grain || n - grain < grain / 2) { piece(arg, 0, n); return; }   /* little for another */
-  int64_t grains = (n - 1) / grain + 1;
   if (!has_workers(p)) { run_alone(p, n, MOST_GRAINS * grain, piece, arg); return; }
-  int64_t each = grains / ((int64_t)p->threads * RANGES_EACH);
-  if (each > MOST_GRAINS) each = MOST_GRAINS;
+  const int64_t unit = grain < SMALL_ITEMS ? 1 : LINE_ITEMS;
+  const int64_t ranges = ranges_of(p, (n - 1) / grain + 1, few);
   p->piece = piece;
   p->arg = arg;
   p->n = n;
-  p->step = (each > 0 ? each : 1) * grain;
-  run_together(p, (n - 1) / p->step + 1);
+  p->grain = grain;
+  p->step = ((n - 1) / (ranges * unit) + 1) * unit;
+  run_together(p);
+}
+
+
+void pool_run (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg) {
+  run(p, n, grain, FEW_GRAINS, piece, arg);
+}
+
+
+void pool_run_uneven (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg) {
+  run(p, n, grain, 1, piece, arg);
 }
 
 /* }================================================================== */

@@ -97,11 +97,11 @@ static void run_piece (void *arg, int64_t from, int64_t to) {
 }
 
 
-/* Shares out n items, so many at a time at least, unless a piece has failed. */
+/* Shares out n items, unless a piece has failed. Masks make some items cheaper than others. */
 static void run_pieces (attend *a, size_t workspace, int64_t n, int64_t grain, attend_piece run,
                         const void *plan) {
   attend_pieces p = {a, workspace, run, plan};
-  if (!a->failed) pool_run(a->self->pool, n, larger(1, grain), run_piece, &p);
+  if (!a->failed) pool_run_uneven(a->self->pool, n, larger(1, grain), run_piece, &p);
 }
 
 /* }================================================================== */
