@@ -60,6 +60,108 @@ describe("heed.core.text", function()
 end)
 
 
+describe("heed.core.json", function()
+  local json = core.json
+
+  it("takes depths up to a thousand", function()
+    local function nested(n) return ("["):rep(n) .. ("]"):rep(n) end
+    local wanted <const> = "argument 'depth': 0 to 1000 expected, got "
+    for _, name in ipairs{"decode", "check"} do
+      for _, bad in ipairs{-1, 1001} do
+        assert.matches(name .. ": " .. wanted .. bad, message(json[name], "1", bad), 1, true)
+      end
+      assert.matches("argument 'depth': a whole number expected", message(json[name], "1", "1"))
+      assert.truthy(json[name]("1", 0))
+      assert.same({nil, "nested too deep at byte 1"}, {json[name]("[]", 0)})
+      assert.truthy(json[name](nested(1000), 1000))
+      assert.same({nil, "nested too deep at byte 1001"}, {json[name](nested(1001), 1000)})
+    end
+  end)
+
+  it("takes positions in the text alone", function()
+    for _, name in ipairs{"another", "behind", "entry", "first", "member", "value"} do
+      for _, bad in ipairs{0, -1, 4, 1 << 62} do
+        assert.matches(name .. ": argument 'at': a position in the text expected, got " .. bad,
+                       message(json[name], "[1]", bad, nil, {}, {}), 1, true)
+      end
+      assert.matches("argument 'at': a whole number expected, got 1.5$",
+                     message(json[name], "[1]", 1.5, nil, {}, {}))
+    end
+    assert.matches("#4 to .*table expected", message(json.entry, "{}", 1, nil, 1, {}))
+    assert.matches("#5 to .*table expected", message(json.entry, "{}", 1, nil, {}, 1))
+  end)
+
+  it("goes from one element to the next, and behind them all", function()
+    for text, wanted in pairs{["[1]"] = {2}, ['{"a":1}'] = {2}, ["[]"] = {nil, 3},
+                              ["{}"] = {nil, 3}} do
+      assert.same(wanted, {json.first(text, 1)})
+    end
+    assert.same({4}, {json.another("[1,2]", 3)})
+    assert.same({nil, 4}, {json.another("[1]", 3, false)})
+    assert.same({8}, {json.another('{"a":1,"b":2}', 7, true)})
+    assert.same({nil, 8}, {json.another('{"a":1}', 7, true)})
+    assert.same({"a", 6}, {json.member('{"a":1}', 2)})
+    assert.same({1, 3}, {json.value("[1,2]", 2)})
+    assert.equal(4, json.behind("[12]", 2))
+  end)
+
+  it("says where a text goes wrong that nobody checked", function()
+    for text, wanted in pairs{
+      ["first [1] 3"] = 'first: the text was not checked: expected a value at byte 3, got "]"',
+      ["first 1 1"] = "first: the text was not checked: ",
+      ["another [1; 3"] = 'another: the text was not checked: expected "," or "]" at byte 3, '
+                          .. 'got ";"',
+      ["member {a:1} 2"] = 'member: the text was not checked: expected a name in quotes at byte 2',
+      ["behind [x] 2"] = 'behind: the text was not checked: expected a value at byte 2, got "x"',
+      ["behind [1e999] 2"] = "behind: the text was not checked: number out of range",
+      ["behind [1E999] 2"] = "behind: the text was not checked: number out of range",
+      ["entry {x} 1"] = 'entry: the text was not checked: expected a name in quotes at byte 2',
+      ['entry {"dtype":x} 1'] = 'entry: the text was not checked: expected a value at byte 10',
+    } do
+      local name, json_text, at = text:match("(%l+) (%S+) (%d)")
+      local why = message(json[name], json_text, tonumber(at), nil, {}, {})
+      assert.is_truthy(why:find(wanted, 1, true), why)
+    end
+    assert.same({nil, "number out of range at byte 2"}, {json.value("[1e999]", 2)})
+    assert.same({nil, "", "dtype", 16},
+                {json.entry('{"dtype":"F32","dtype":"F32"}', 1, nil, {}, {})})
+  end)
+
+  it("goes over long numbers that 64 bits hold as floats", function()
+    for _, n in ipairs{299, 300, 308} do
+      assert.equal(n + 1, json.behind(("9"):rep(n) .. "]", 1))
+    end
+    assert.matches("number out of range", message(json.behind, ("9"):rep(309) .. "]", 1))
+  end)
+
+  it("gives of a tensor's entry nine elements of a list, and how many there are", function()
+    local sizes, offsets = {0, 0, 0}, {}
+    local text <const> = '{"shape":[1,[2],3,4,5,6,7,8,9,10],"x":1,"data_offsets":7,"dtype":"U8"}'
+    assert.same({#text + 1, "U8", 10, nil, "x"}, {json.entry(text, 1, nil, sizes, offsets)})
+    assert.same({1, "a list", 3, 4, 5, 6, 7, 8, 9}, sizes)
+    assert.same({34, nil, 0, 2, nil},
+                {json.entry('{"shape":[],"data_offsets":[0,4]}', 1, nil, sizes, offsets)})
+    assert.same({}, sizes)
+    assert.same({0, 4}, offsets)
+  end)
+end)
+
+
+describe("heed.core.crc32", function()
+  it("takes strings and dense tensors, also those of no elements", function()
+    assert.equal(0x352441c2, core.crc32("abc"))
+    assert.equal(0x352441c2, core.crc32("c", core.crc32("ab")))
+    assert.equal(0, core.crc32(""))
+    assert.equal(0, core.crc32(float(0)))
+    assert.equal(7, core.crc32(float(0), 7))
+    for _, bad in ipairs{5, {}, float(2, 2):t()} do
+      assert.matches("argument 'bytes': a string or a dense tensor on the CPU expected",
+                     message(core.crc32, bad))
+    end
+  end)
+end)
+
+
 describe("heed.core.called", function()
   it("calls what can be called alone", function()
     for _, bad in ipairs{3, "f", {}} do
@@ -69,6 +171,139 @@ describe("heed.core.called", function()
     assert.same({4, 5}, {core.called("name", function(...) return ... end, 4, 5)})
     local object = setmetatable({}, {__call = function(_, x) return x end})
     assert.equal(6, core.called("name", object, 6))
+  end)
+end)
+
+
+-- A parameter of one number, with a gradient or without.
+local function leaf(value, gradient)
+  local p = heed.tensor({value}, {requires_grad = true, device = "cpu"})
+  if gradient then p.grad = heed.tensor({gradient}, {device = "cpu"}) end
+  return p
+end
+
+
+describe("heed.core.optim_step", function()
+  local step = core.optim_step
+
+  it("makes any number of steps, or none where a gradient is missing", function()
+    for n = 0, 9 do
+      local steps, ps = {}, {}
+      for k = 1, n do
+        ps[k] = leaf(k + 0.0, 2.0)
+        table.move({"SGD", {ps[k]}, false, {}, {lr = 0.5}, 1}, 1, 6, #steps + 1, steps)
+      end
+      assert.is_true(step(steps))
+      for k = 1, n do
+        assert.equal(k - 1, ps[k]:item())
+        assert.equal(2, steps[6 * k])
+      end
+      if n > 0 then
+        ps[n].grad = nil
+        local t = {a = 1}
+        assert.is_false(step(steps, {t, "a", 2}))
+        assert.equal(1, t.a)
+        for k = 1, n do
+          assert.equal(k - 1, ps[k]:item())
+          assert.equal(2, steps[6 * k])
+        end
+      end
+    end
+    assert.is_false(step{"SGD", {5}, false, {}, {lr = 1}, 1})
+  end)
+
+  it("takes gradients beside the parameters, whose count stays", function()
+    local p = leaf(1.0, 8.0)
+    local steps = {"SGD", {p}, {heed.tensor({4.0}, {device = "cpu"})}, {}, {lr = 0.5}, 1}
+    assert.is_true(step(steps))
+    assert.equal(-1, p:item())
+    assert.equal(1, steps[6])
+  end)
+
+  it("writes targets and fields behind the steps", function()
+    local p, q, t = leaf(1.0), leaf(3.0), {a = 1, b = 2}
+    assert.is_true(step({}, {t, "a", 5, t, "b", 6}, {p, q}, {leaf(7.0), leaf(9.0)}))
+    assert.same({7, 9, 5, 6}, {p:item(), q:item(), t.a, t.b})
+  end)
+
+  it("refuses what is no list of steps, of fields, or of targets", function()
+    local p = leaf(1.0, 1.0)
+    local function refused(wanted, ...)
+      assert.matches(wanted, message(step, ...), 1, true)
+      assert.equal(1, p:item())
+    end
+    local function one(changes)
+      local list = {"SGD", {p}, false, {}, {lr = 0.5}, 1}
+      for i, value in pairs(changes) do list[i] = value end
+      return list
+    end
+    assert.is_true(step(one{[2] = {}, [4] = {{}, {}, {}}}))
+    refused("step: at most 3 states expected, got 4", one{[4] = {{}, {}, {}, {}}})
+    refused("invalid option 'SGO'", one{[1] = "SGO"})
+    for _, i in ipairs{2, 4, 5} do refused("table expected, got number", one{[i] = 7}) end
+    refused("argument 'step': a whole number expected, got the string '1'", one{[6] = "1"})
+    refused("argument 'lr': a number expected, got the string 'a'", one{[5] = {lr = "a"}})
+    refused("step: a tensor expected, got 5", one{[3] = {5}})
+    refused("step: a tensor expected, got 5", one{[4] = {{5}}})
+    refused("table expected", 5)
+    refused("#2 to ", {}, 5)
+    refused("step: a key that is there expected", {}, {{}, "a", 1})
+    refused("table expected, got number", {}, {5, "a", 1})
+    refused("step: lists of one length expected", {}, nil, {p}, {})
+    refused("step: lists of one length expected", {}, nil, {}, {p})
+    refused("#4 to ", {}, nil, {p})
+    refused("#3 to ", {}, nil, 5, {p})
+  end)
+end)
+
+
+describe("heed.core.commit", function()
+  local commit = core.commit
+
+  it("writes by copying, by going along, by a factor", function()
+    local p, from = leaf(2.0), leaf(6.0)
+    commit("f", {targets = {p}, operands = {from}})
+    assert.equal(6, p:item())
+    commit("f", {targets = {p}, op = "mul", number = 2})
+    assert.equal(12, p:item())
+    commit("f", {targets = {p}, operands = {from}, op = "lerp", number = 0.25})
+    assert.equal(10.5, p:item())
+  end)
+
+  it("gives tensors what others are, with gradients or none, and fields values", function()
+    local p, q, t = leaf(2.0, 1.0), leaf(3.0, 1.0), {a = 1}
+    commit("f", {takers = {p, q}, givers = {leaf(5.0), leaf(6.0)},
+                 gradients = {leaf(7.0):detach(), false}, fields = {t, "a", 9}})
+    assert.same({5, 6, 7, 9}, {p:item(), q:item(), p.grad:item(), t.a})
+    assert.is_nil(q.grad)
+    commit("f", {takers = {p}})
+    assert.is_nil(p.grad)
+  end)
+
+  it("refuses other words, and lists that do not go together", function()
+    local p = leaf(1.0)
+    local function refused(wanted, changes)
+      assert.matches(wanted, message(commit, "f", changes), 1, true)
+    end
+    refused("an unknown kind of changes: the string 'target'", {target = {p}})
+    refused("an unknown kind of changes: 1", {5})
+    for _, name in ipairs{"targets", "operands", "takers", "givers", "gradients", "fields"} do
+      refused("table expected, got number", {[name] = 5})
+    end
+    local two, one = {p, p}, {p}
+    refused("lists of one length expected", {targets = two, operands = one})
+    refused("lists of one length expected", {operands = one})
+    refused("lists of one length expected", {takers = two, givers = one})
+    refused("lists of one length expected", {takers = two, gradients = one})
+    refused("invalid option 'add'", {targets = one, operands = one, op = "add"})
+    refused("a tensor expected, got 5", {targets = {5}, operands = one})
+    refused("f: ", {targets = one, operands = {heed.ones({2}, {device = "cpu"})}})
+    refused("table expected", 5)
+    assert.matches("string expected", message(commit, {}))
+    for _, bad in ipairs{5, "f", {}} do
+      assert.matches("a function expected, got ", message(core.commit_during, "f", {}, {}, bad),
+                     1, true)
+    end
   end)
 end)
 

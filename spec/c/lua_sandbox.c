@@ -162,6 +162,17 @@ static void sealed_with_files (void) {
   lua_close(L);
 }
 
+/* What scripts see are stand-ins of the library's tables. */
+static void proxies_stand_for_tables (void) {
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  check(open_with(L, "return {}") == LUA_OK, lua_tostring(L, -1));
+  lua_setfield(L, LUA_REGISTRYINDEX, "module");
+  run(L, SCRIPTS "proxies.lua", 0);
+  check(lua_gettop(L) == 0, "what opening leaves on the stack");
+  lua_close(L);
+}
+
 /* Opens models before untrusted scripts run. */
 static const char open_models[] =
   "local heed = require 'heed'\n"
@@ -219,6 +230,7 @@ int main (void) {
   hostile_between_honest();
   odd_options();
   sealed_with_files();
+  proxies_stand_for_tables();
   models_without_files();
   if (!failed) puts("sandbox: no file and no other script was reached");
   return failed;
