@@ -162,6 +162,76 @@ describe("heed.core.crc32", function()
 end)
 
 
+describe("heed.core.nearest, hint and refuse_option", function()
+  it("take lists of names, of which there may be none", function()
+    assert.equal("abd", core.nearest("abc", {"xyz", "abd"}))
+    assert.is_nil(core.nearest("abc", {}))
+    assert.equal("there are none", core.hint("abc", {}))
+    assert.equal("there are abc, def", core.hint("zzz", {"abc", "def"}))
+    assert.equal("did you mean 'abc'?", core.hint("abd", {"abc", "def"}))
+    for _, name in ipairs{"nearest", "hint"} do
+      assert.matches("list of names expected", message(core[name], "abc", {"abd", 5}))
+      assert.matches("table expected", message(core[name], "abc", 5))
+    end
+    assert.matches("f: no options expected, got one at [5]",
+                   message(core.refuse_option, "f", 5, {}), 1, true)
+    assert.matches("f: options by name expected, as in {a = ...}, got one at [5]",
+                   message(core.refuse_option, "f", 5, {"a"}), 1, true)
+    assert.matches("f: unknown option 'x'; there are none",
+                   message(core.refuse_option, "f", "x", {}), 1, true)
+  end)
+
+  it("find words in which a third of the letters is wrong, and no more", function()
+    local function near(word, name) return core.nearest(word, {name}) == name end
+    assert.is_true(near("abc", "abd") and near("abc", "acb") and near("abc", "ab"))
+    assert.is_true(near("abc", "abcd") and near("abc", "abcdefgh"))       -- its beginning
+    assert.is_false(near("ab", "ac") or near("ab", "abcd") or near("abc", "axy"))
+    assert.is_true(near("abcdef", "abxxef") and near("abcdef", "badcef"))
+    assert.is_false(near("abcdef", "axxxef") or near("abcde", "abxxe"))
+    assert.equal("abcdex", core.nearest("abcdef", {"abcdxy", "abcdex", "abcdxe"}))
+    assert.equal("abcx", core.nearest("abce", {"abcx", "abcd"}))          -- the first of two
+    local long = ("a"):rep(39)
+    assert.is_true(near(long .. "b", long .. "c"))
+    assert.is_false(near(long .. "bb", long .. "bc") or near(long .. "b", long .. "cc"))
+  end)
+end)
+
+
+describe("heed.core.check_entries and check_room", function()
+  it("let pass what fits", function()
+    core.check_entries("f", 1 << 24, "words")
+    core.check_room("f", 1, "words")
+    assert.matches("f: words: at most 16777216 entries in all tables expected, got 16777217$",
+                   message(core.check_entries, "f", (1 << 24) + 1, "words"))
+    assert.matches("entries in all tables expected, got 9223372036854775807$",
+                   message(core.check_entries, "f", 1e300, "words"))
+    assert.matches("f: memory limit of .* in use, words needs 1.0 PiB more$",
+                   message(core.check_room, "f", 1 << 50, "words"))
+  end)
+end)
+
+
+describe("heed.core.write_file and read_file", function()
+  it("refuse what is no path, and no parts of a file", function()
+    local path = os.tmpname()
+    for _, name in ipairs{"read_file", "write_file"} do
+      assert.matches(name .. ": a path expected, got a table", message(core[name], {}, {}))
+      assert.matches(name .. ": the path holds a zero byte", message(core[name], "a\0b", {}))
+    end
+    assert.matches("write_file: a list of strings and tensors expected",
+                   message(core.write_file, path, 5))
+    for _, bad in ipairs{5, {}, float(2, 2):t()} do
+      assert.matches("write_file: a list of strings and dense tensors on the CPU expected",
+                     message(core.write_file, path, {"a", bad}))
+    end
+    assert.is_true(core.write_file(path, {"ab", float(0), "", uint8(2)}))
+    local file <close> = assert(io.open(path, "rb"))
+    assert.equal("ab\0\0", file:read "a")
+    os.remove(path)
+  end)
+end)
+
+
 describe("heed.core.called", function()
   it("calls what can be called alone", function()
     for _, bad in ipairs{3, "f", {}} do
