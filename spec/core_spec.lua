@@ -197,6 +197,118 @@ describe("heed.core.nearest, hint and refuse_option", function()
 end)
 
 
+describe("heed.core.fits", function()
+  it("finds the metatable of a value that stands alone", function()
+    local A, B = {}, {}
+    local classes, a = {[A] = true}, setmetatable({}, A)
+    assert.is_true(core.fits(a, classes))
+    assert.is_false(core.fits(setmetatable({}, B), classes))
+    assert.is_false(core.fits({}, classes))
+    assert.is_false(core.fits(nil, classes))
+    assert.is_false(core.fits("x", classes))
+    assert.is_false(core.fits(a, classes, nil))
+    assert.is_false(core.fits(a, classes, a))
+    assert.is_true(core.fits(5, {[debug.getmetatable "x"] = true}) == false)
+    assert.matches("#2 to .*table expected", message(core.fits, a, 5))
+    assert.matches("#2 to .*table expected", message(core.fits, a))
+  end)
+end)
+
+
+describe("heed.core.serves", function()
+  it("tells which weights go with which tensors", function()
+    local types <const> = {"float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool"}
+    local blocks = float(1, 32):to("q8_0")
+    for i, one in ipairs(types) do
+      for k, other in ipairs(types) do
+        assert.equal(i == k, core.serves(float(1):to(one), float(1):to(other)))
+      end
+      assert.equal(i <= 4, core.serves(blocks, float(1):to(one)), one)
+      assert.is_false(core.serves(float(1):to(one), blocks))
+    end
+    assert.is_true(core.serves(blocks, blocks))
+    for _, bad in ipairs{5, "x", {}} do
+      assert.is_false(core.serves(bad, float(1)))
+      assert.is_false(core.serves(float(1), bad))
+    end
+    assert.is_false(core.serves())
+  end)
+end)
+
+
+describe("heed.core.has_values", function()
+  it("finds masks and biases that are no tensors, and sinks", function()
+    local t = float(1)
+    for _, yes in ipairs{
+      {mask = {}}, {mask = print}, {mask = "x"}, {bias = {}}, {bias = print}, {sink = t},
+      {sink = false}, setmetatable({}, {}),
+    } do assert.truthy(core.has_values(yes)) end
+    for _, no in ipairs{{}, {mask = t}, {mask = 5}, {bias = t}, {bias = "x"}, {causal = true}} do
+      assert.falsy(core.has_values(no))
+    end
+    assert.is_false(core.has_values())
+    assert.is_false(core.has_values(5))
+    assert.is_false(core.has_values({}, {mask = {}}))
+  end)
+end)
+
+
+describe("heed.core.with_generators", function()
+  local function drawn() return heed.rand({3}, {device = "cpu"}):totable() end
+
+  it("draws from other states, gives what they became, and puts the own ones back", function()
+    heed.manual_seed(1)
+    local wanted = drawn()
+    heed.manual_seed(2)
+    local own = drawn()
+    heed.manual_seed(2)
+    local left, values, more = core.with_generators({rng = core.rng_seeded(1)}, function(...)
+      return drawn(), ...
+    end, 7)
+    assert.same(wanted, values)
+    assert.equal(7, more)
+    assert.same(own, drawn())
+    heed.manual_seed(1)
+    drawn()
+    assert.is_true(left:equal(heed.rng_state()))
+    heed.manual_seed(2)
+    local before = heed.rng_state()
+    assert.is_false(pcall(core.with_generators, {rng = core.rng_seeded(1)}, function()
+      drawn()
+      error "mine"
+    end))
+    assert.is_true(before:equal(heed.rng_state()))
+    assert.equal(2, select("#", core.with_generators({other = 5, [1] = 6}, drawn)))
+  end)
+
+  it("refuses other states before it calls", function()
+    local called = 0
+    local function f() called = called + 1 end
+    for text, states in pairs{
+      ["a uint8 tensor of %d+ elements expected, got a tensor of shape %(3%) of uint8"] =
+        {rng = uint8(3)},
+      ["a uint8 tensor of %d+ elements expected, got a tensor of shape %(2%) of int64"] =
+        {rng = int64(2)},
+      ["a tensor expected, got 5"] = {rng = 5},
+      ["the name of a device expected, got 'a name that is too long'"] =
+        {["rng.a name that is too long"] = int64(2)},
+      ["the name of a device expected, got 'abcdefghijklmnop'"] =
+        {["rng.abcdefghijklmnop"] = int64(2)},
+      ["an int64 tensor of 2 elements expected, got a tensor of shape %(3%)"] =
+        {["rng.cuda:0"] = int64(3)},
+      ["an int64 tensor of 2 elements expected, got a tensor of shape %(2%)"] =
+        {["rng.abcdefghijklmno"] = uint8(2)},
+    } do
+      assert.matches("rng_state: " .. text, message(core.with_generators, states, f))
+    end
+    assert.matches("table expected", message(core.with_generators, 5, f))
+    assert.matches("a function expected, got 5", message(core.with_generators, {}, 5))
+    assert.equal(0, called)
+    assert.matches("a uint8 tensor of %d+ elements expected", message(heed.rng_state, uint8(3)))
+  end)
+end)
+
+
 describe("heed.core.check_entries and check_room", function()
   it("let pass what fits", function()
     core.check_entries("f", 1 << 24, "words")
