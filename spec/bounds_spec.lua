@@ -110,6 +110,42 @@ describe("eight dimensions", function()
 end)
 
 
+describe("tables of a tensor's elements", function()
+  it("hold 16777216 entries at most, those of no elements too", function()
+    local none = heed.zeros(1, 0)
+    assert.equal(1 << 12, #none:expand(1 << 12, 0):totable())
+    assert.same({}, heed.zeros(0, 1 << 40):totable())
+    for _, sizes in ipairs{{(1 << 24) + 1, 0}, {1 << 40, 0}, {1 << 12, 0, 1 << 12, 1}} do
+      local t = heed.zeros(table.unpack(sizes))
+      if #sizes == 2 then
+        assert.matches("totable: at most 16777216 entries in all tables expected, got a tensor",
+                       message(t.totable, t))
+      else assert.same({}, t:totable()[1]) end
+    end
+    local square = heed.zeros(1, 1):expand(1 << 12, 1 << 12)
+    assert.matches("totable: at most 16777216 entries", message(square.totable, square))
+  end)
+end)
+
+
+describe("x:to", function()
+  it("gives x itself where nothing is to be done, and no copy is asked for", function()
+    for _, like in ipairs{x, "float32", x.device, {}, {copy = false, non_blocking = true}} do
+      assert.is_true(rawequal(x, x:to(like)))
+    end
+    for _, other in ipairs{{copy = true}, {dtype = "float32", copy = true}} do
+      local y = x:to(other)
+      assert.is_false(rawequal(x, y))
+      assert.is_true(y:equal(x))
+      y:zero_()
+      assert.equal(78, x:sum():item())
+    end
+    assert.equal("int64", x:to(ids).dtype)
+    assert.equal("float64", x:to{dtype = "float64", device = x.device}.dtype)
+  end)
+end)
+
+
 describe("tables within each other", function()
   it("that stand for more elements than memory has are refused at the first of these", function()
     local row = {}
