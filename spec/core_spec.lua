@@ -462,6 +462,31 @@ describe("heed.core.commit", function()
     assert.is_nil(p.grad)
   end)
 
+  it("makes changes for a call, which end with it, however it ends", function()
+    local p, during, t = leaf(1.0), nil, {a = 1}
+    local on = {targets = {p}, operands = {leaf(5.0)}, fields = {t, "a", 5}}
+    local back = {targets = {p}, operands = {leaf(1.0)}, fields = {t, "a", 1}}
+    local function f(...)
+      during = {p:item(), t.a}
+      return ...
+    end
+    local function both() return {p:item(), t.a} end
+    assert.same({7, nil, 8}, {core.commit_during("f", on, back, f, 7, nil, 8)})
+    assert.same({{5, 5}, {1, 1}}, {during, both()})
+    assert.matches("mine", message(core.commit_during, "f", on, back, error, "mine"))
+    assert.same({1, 1}, both())
+    local waits = coroutine.wrap(function()
+      return core.commit_during("f", on, back, coroutine.yield, 3)
+    end)
+    assert.same({3, {5, 5}}, {waits(), both()})
+    assert.same({4, {1, 1}}, {waits(4), both()})
+    local left = coroutine.create(function() core.commit_during("f", on, back, coroutine.yield) end)
+    coroutine.resume(left)
+    assert.same({5, 5}, both())
+    coroutine.close(left)
+    assert.same({1, 1}, both())
+  end)
+
   it("refuses other words, and lists that do not go together", function()
     local p = leaf(1.0)
     local function refused(wanted, changes)
