@@ -110,6 +110,31 @@ describe("eight dimensions", function()
 end)
 
 
+describe("a reduction in a narrower type", function()
+  local double = heed.full({3}, 2 ^ 24 + 1, {dtype = "float64"})
+
+  it("rounds each element first", function()
+    for name, wanted in pairs{sum = 3 * 2.0 ^ 24, mean = 2.0 ^ 24, prod = 2.0 ^ 72} do
+      local y = heed[name](double, {dim = 1, dtype = "float32"})
+      assert.equal("float32", y.dtype)
+      assert.equal(wanted, y:item(), name)
+      assert.is_true(heed[name](double, {dim = 1}):item() > wanted, name)
+    end
+    assert.same({2.0 ^ 24, 2.0 ^ 25, 3 * 2.0 ^ 24},
+                double:cumsum(1, {dtype = "float32"}):totable())
+    assert.same({2.0 ^ 24, 2.0 ^ 48, 2.0 ^ 72}, double:cumprod(1, {dtype = "float32"}):totable())
+  end)
+
+  it("cuts fractions off, and keeps what a byte holds", function()
+    local y = heed.full({3}, 1.75)
+    assert.equal(3, y:sum{dtype = "int64"}:item())
+    assert.equal(1, y:prod{dtype = "int64"}:item())
+    assert.equal(60000 % 256, heed.full({300}, 200, {dtype = "uint8"}):sum{dtype = "uint8"}:item())
+    assert.equal(60000, heed.full({300}, 200, {dtype = "uint8"}):sum():item())
+  end)
+end)
+
+
 describe("tables of a tensor's elements", function()
   it("hold 16777216 entries at most, those of no elements too", function()
     local none = heed.zeros(1, 0)
