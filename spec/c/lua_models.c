@@ -141,6 +141,8 @@ static void right_calls (heed_models *all, heed_model *model) {
   ask_lua("local model = assert(heed.models.load(place .. 'cross_encoder'))\n"
           "return model:score('a dog', {'the cat sat', 'a dog', ''})", scores, 3);
   same(heed_model_embed(model, some.at, 4, &none), plain, 4 * DIM, "vectors without a prompt");
+  heed_text bare[] = {some.at[0], some.at[1], {NULL, 0}, some.at[3]};
+  same(heed_model_embed(model, bare, 4, &none), plain, 4 * DIM, "vectors of no text");
   same(heed_model_embed(model, some.at, 4, &other), query, 4 * DIM, "vectors with a prompt");
   same(heed_model_embed(model, some.at, 4, &two), short_ones, 8, "short vectors");
   heed_tensor *vectors = heed_model_embed(model, some.at, 4, NULL);
@@ -149,6 +151,11 @@ static void right_calls (heed_models *all, heed_model *model) {
   heed_drop(vectors);
   heed_model *pairs = heed_model_load(all, ranker, &(heed_model_options){.mapped = true});
   same(heed_model_score(pairs, some.at[1], some.at, 3), scores, 3, "scores");
+  bare[0] = some.at[1];
+  bare[1] = (heed_text){NULL, 0};
+  ask_lua("local model = assert(heed.models.load(place .. 'cross_encoder'))\n"
+          "return model:score('', {'a dog', ''})", scores, 2);
+  same(heed_model_score(pairs, bare[1], bare, 2), scores, 2, "scores of no text");
   check(heed_model_tokens(pairs, (heed_text){NULL, 0}) == 2, "tokens of no text");
   check(heed_model_tokens(pairs, some.at[3]) > 6, "tokens of a text");
   heed_model_drop(pairs);
