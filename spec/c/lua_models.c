@@ -345,6 +345,23 @@ static void speaks (heed_models *all) {
   refused(all, heed_model_chat(model, messages, 1, NULL, say, &got), "a text, ids, messages");
   refused(all, heed_model_generate(model, prompt, &(heed_generate_options){.max = -1}, say, &got),
           "generate: ");
+  const struct { const char *name; heed_generate_options options; } odd[] = {
+    {"max", {.max = -1}}, {"temperature", {.temperature = -1}}, {"top_k", {.top_k = -1}},
+    {"top_p", {.top_p = 2}}, {"min_p", {.min_p = 2}},
+    {"repetition_penalty", {.repetition_penalty = -1}}
+  };
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+    refused(all, heed_model_generate(model, prompt, &odd[i].options, say, &got), odd[i].name);
+  static char first[sizeof got.text];
+  bool differ = false;
+  for (int seed = 1; seed <= 6; seed++) {
+    got = (speech){.most = 0};
+    drawn = (heed_generate_options){.max = 8, .temperature = 5, .seed = seed};
+    check(heed_model_generate(model, prompt, &drawn, say, &got), "what a seed draws");
+    if (seed == 1) memcpy(first, got.text, sizeof first);
+    else differ |= memcmp(first, got.text, sizeof first) != 0;
+  }
+  check(differ, "that seeds draw alike");
   heed_model_drop(model);
 }
 
