@@ -452,6 +452,14 @@ describe("heed.core.commit", function()
     assert.equal(10.5, p:item())
   end)
 
+  it("reads all operands as they were before", function()
+    local p, q = leaf(1.0), leaf(2.0)
+    commit("f", {targets = {p, q}, operands = {q, p}})
+    assert.same({2, 1}, {p:item(), q:item()})
+    commit("f", {targets = {p, q}, operands = {q, p}, op = "lerp", number = 0.5})
+    assert.same({1.5, 1.5}, {p:item(), q:item()})
+  end)
+
   it("gives tensors what others are, with gradients or none, and fields values", function()
     local p, q, t = leaf(2.0, 1.0), leaf(3.0, 1.0), {a = 1}
     commit("f", {takers = {p, q}, givers = {leaf(5.0), leaf(6.0)},
