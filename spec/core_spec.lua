@@ -554,7 +554,9 @@ describe("heed.core.png_rows", function()
     } do
       assert.matches(wanted, message(core.png_rows, bad[1], "", table.unpack(bad, 2)), 1, true)
     end
-    assert.is_nil((core.png_rows(uint8(6), "", 2, 2, 1)))
+    for _, good in ipairs{{6, 2, 2, 1}, {3, 1, 2, 1}, {4, 2, 1, 1}, {2, 1, 1, 9}} do
+      assert.is_nil((core.png_rows(uint8(good[1]), "", table.unpack(good, 2))))
+    end
   end)
 end)
 
