@@ -153,6 +153,37 @@ describe("tables of a tensor's elements", function()
 end)
 
 
+describe("a call by names alone", function()
+  it("names the first argument, too, and each of them once", function()
+    assert.equal("(2, 3)", tostring(heed.zeros{size = {2, 3}}.shape))
+    assert.equal(12, heed.ones{size = {3, 4}, dtype = "int64"}:sum{dim = {1, 2}}:item())
+    assert.equal(78, heed.sum{input = x}:item())
+    assert.same(x:sum(1):totable(), heed.sum{input = x, dim = 1}:totable())
+    assert.same({2, 4, 6}, heed.add{input = ids, other = ids}:totable())
+    assert.equal(6, heed.cat{tensors = {ids, ids}}:numel())
+    assert.matches("sum: argument 'input' is given twice", message(x.sum, x, {input = x}))
+    assert.matches("cat: argument 'tensors' is given twice",
+                   message(heed.cat, {ids}, {tensors = {ids}}))
+    assert.matches("zeros: argument 'size' is given twice", message(heed.zeros, 2, {size = {2}}))
+  end)
+end)
+
+
+describe("a tensor", function()
+  it("says of itself whether it lies dense", function()
+    local rows = x:narrow(1, 2, 2)
+    for _, dense in ipairs{x, rows, x[1], x:t():contiguous(), heed.zeros(0, 3)} do
+      assert.is_true(dense:is_contiguous())
+      assert.is_true((heed.is_contiguous(dense)))
+    end
+    for _, other in ipairs{x:t(), x:narrow(2, 1, 2), x[{{3, 1, -1}}], heed.ones(1):expand(3)} do
+      assert.is_false(other:is_contiguous())
+      assert.is_false((heed.is_contiguous(other)))
+    end
+  end)
+end)
+
+
 describe("x:to", function()
   it("gives x itself where nothing is to be done, and no copy is asked for", function()
     for _, like in ipairs{x, "float32", x.device, {}, {copy = false, non_blocking = true}} do
