@@ -169,6 +169,31 @@ describe("a call by names alone", function()
 end)
 
 
+describe("a list of thousands of tensors", function()
+  local MANY <const> = 3000
+
+  it("is read whole, by calls, passes and steps", function()
+    local list, rows = {}, {}
+    for i = 1, MANY do
+      list[i] = heed.tensor({1.0}, {requires_grad = true})
+      rows[i] = {heed.tensor(i)}
+    end
+    assert.equal(MANY, heed.cat(list):numel())
+    assert.equal(MANY * (MANY + 1) // 2, heed.tensor(rows):sum():item())
+    local gradients = heed.grad((heed.cat(list) * 2):sum(), list)
+    assert.same({MANY, 2}, {#gradients, gradients[MANY]:item()})
+    heed.cat(list):sum():backward()
+    local opt = heed.optim.SGD(list, {lr = 0.5})
+    assert.is_true(heed.optim.clip_grad_norm(list, 1e9):item() > 54)
+    opt:step()
+    assert.equal(MANY / 2, heed.no_grad(heed.cat, list):sum():item())
+    opt:zero_grad()
+    opt:step()
+    assert.is_nil(list[MANY].grad)
+  end)
+end)
+
+
 describe("a tensor", function()
   it("says of itself whether it lies dense", function()
     local rows = x:narrow(1, 2, 2)
