@@ -64,6 +64,17 @@ describe("a C module that is not linked against heed", function()
     assert.are.equal(1, third.call("abs", heed.tensor{-1.0}):item())
   end)
 
+  it("changes tensors in place by operations' names", function()
+    local x = heed.tensor{-1.0, 2}
+    assert.is_true(rawequal(x, third.change("abs", x)))
+    assert.are.same({1, 2}, x:totable())
+    local _, message = pcall(function() third.change("sofmax", x) end)
+    assert.matches("api_spec.lua:%d+: heed: there is no operation 'sofmax'", message)
+    assert.error_matches(function() third.change("softmax", x) end, "softmax")
+    assert.error_matches(function() third.change("neg", heed.tensor{true}) end,
+                         "neg_: not defined for tensors of type bool")
+  end)
+
   it("is told where heed is another version, or an older one", function()
     local size = 4096
     assert.is_nil(third.other(1, size))

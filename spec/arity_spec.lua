@@ -17,6 +17,17 @@ local SILENT <const> = {
   ["cache:pass"] = true, ["module:extend"] = true, ["staticmodel:hidden"] = true,
 }
 
+-- Methods of tensors that take lists, or say first what is wrong with an argument before; and those
+-- that are written in Lua, which count no tensor that stands before the point.
+local LISTS <const> = {
+  allclose = true, attention = true, backward = true, div = true, movedim = true, roll = true,
+  squeeze = true, take = true, where = true,
+}
+local IN_LUA <const> = {
+  bincount = true, chunk = true, is_tensor = true, round = true, split = true, unbind = true,
+  unique = true,
+}
+
 -- How many parameters are documented; nil where there may be any number.
 local function documented(entry)
   local list = entry.params
@@ -76,6 +87,28 @@ describe("a function of the reference", function()
       end
     end
     assert.is_true(seen > 110, seen)
+  end)
+
+  it("says so as a method of tensors, whose first argument is one", function()
+    local x, seen = heed.ones(2, 2), 0
+    for _, entry in ipairs(entries.all()) do
+      local f, n = entries.value_at(entry.path), documented(entry)
+      local _, method = pcall(function() return x[entry.path] end)
+      if type(f) == "function" and type(method) == "function" and n and not LISTS[entry.path] then
+        assert.equal(IN_LUA[entry.path] and n or n + 1, said_most(f, n, x), entry.path)
+        seen = seen + 1
+      end
+    end
+    assert.is_true(seen > 170, seen)
+  end)
+
+  it("says so where it takes no tensor", function()
+    for name, n in pairs{
+      autocast_dtype = 0, default_device = 1, is_grad_enabled = 0, isatty = 1, level = 1,
+      manual_seed = 1, memory = 1, printoptions = 1, rng_state = 1, threads = 1,
+    } do
+      assert.equal(n, said_most(heed[name], n), name)
+    end
   end)
 
   it("says so as a method, too", function()

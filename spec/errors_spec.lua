@@ -1,13 +1,17 @@
 -- Wrong calls: each gives an error that names what was wrong, at the line that made the call.
 
 local heed = require "heed"
+local indices = require "spec.support.refusals_index"
 local more_refusals = require "spec.support.refusals_training"
 local refusals = require "spec.support.refusals"
 local shapes = require "spec.support.refusals_shapes"
+local values = require "spec.support.refusals_values"
 local nn, optim = heed.nn, heed.optim
 
 table.move(more_refusals, 1, #more_refusals, #refusals + 1, refusals)
+table.move(indices, 1, #indices, #refusals + 1, refusals)
 table.move(shapes, 1, #shapes, #refusals + 1, refusals)
+table.move(values, 1, #values, #refusals + 1, refusals)
 
 local x = heed.arange(12, {dtype = "float32"}):reshape(3, 4)
 local ids = heed.tensor{1, 2, 3}

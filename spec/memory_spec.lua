@@ -2,6 +2,7 @@
 
 local heed = require "heed"
 local device = require "spec.support.device"
+local message = require "spec.support.message"
 
 local MIB = 1 << 20
 
@@ -325,6 +326,19 @@ describe("finalisers", function()
     for _ = 1, 400 do local _ = heed.zeros(256, 1024) end
     collectgarbage()
     assert.is_true(sum > 0)
+  end)
+
+  it("change no shape, since the call that they interrupt may rely on it", function()
+    local x, why = heed.ones(3), nil
+    do setmetatable({}, {__gc = function() why = message(x.set_, x, heed.ones(2)) end}) end
+    collectgarbage()
+    assert.matches("set_: a finaliser may not change what a tensor is$", why)
+    assert.equal("(3)", tostring(x.shape))
+    local layer = heed.nn.Linear(2, 2)
+    do setmetatable({}, {__gc = function() why = message(layer.to, layer, "float64") end}) end
+    collectgarbage()
+    assert.matches("a finaliser may not change what a tensor is$", why)
+    assert.equal("float32", layer.weight.dtype)
   end)
 
   it("may bring a tensor back, which is released", function()

@@ -225,14 +225,21 @@ local function planted(fault)
   return setmetatable({}, {__close = function() write(path, text) end})
 end
 
-local function object_of(kind) return read(("%s/build/%s/heed/core.so"):format(COPY, kind)) end
+-- What was built: the module, and programs, which have parts of their own.
+local function object_of(kind, specs)
+  local parts = {read(("%s/build/%s/heed/core.so"):format(COPY, kind))}
+  for _, spec in ipairs(specs) do
+    if spec.program then parts[#parts + 1] = read(COPY .. "/" .. spec.program) end
+  end
+  return table.concat(parts)
+end
 
 -- The fate of a fault in one kind of build: "found", "survives", or "void" where the fault does not
 -- compile, or compiles to the same as before.
 local function try_in(kind, fault, specs, object)
   if fault.language == "lua" then
     if not loadfile(COPY .. "/" .. fault.path) then return "void" end
-  elseif not build(kind, specs) or object_of(kind) == object then
+  elseif not build(kind, specs) or object_of(kind, specs) == object then
     return "void"
   end
   table.sort(specs, function(a, b)
@@ -312,7 +319,7 @@ local function main(arguments)
     if not build(kind, specs) then error(read(COPY .. "/build/log"), 0) end
     try_all(kind, specs)
     if #kinds == 0 and has_lua(faults) then note_lines(kind, specs) end
-    kinds[#kinds + 1] = {kind = kind, specs = specs, object = object_of(kind)}
+    kinds[#kinds + 1] = {kind = kind, specs = specs, object = object_of(kind, specs)}
   end
   try_faults(faults, kinds)
 end

@@ -169,6 +169,15 @@ describe("mutate", function()
     check_unchanged(at.folder)
   end)
 
+  it("finds faults of what programs have for themselves, beside the module", function()
+    local at <close> = tree()
+    local makefile = FILES.Makefile:gsub("core%.so: src/less%.c", "core.so: src/none.c")
+    write(at.folder .. "/Makefile", makefile)
+    write(at.folder .. "/src/none.c", "int none;\n")
+    local said = output_of(RUN:format(at.folder, "", "spec=spec/c/less.c src/less.c"))
+    assert.equal("2 planted, 2 found (100 %), 0 survive; 0 compile to nothing new\n", said)
+  end)
+
   it("tries what survives in other kinds of build", function()
     local at <close> = tree()
     local both = "int less (int a, int b) {\n#ifdef basic\n  return a < b;\n#else\n"

@@ -213,3 +213,49 @@ describe("a step of", function()
     end)
   end
 end)
+
+
+describe("a number of a step", function()
+  -- One step of Adam with these numbers, by the core alone.
+  local function step(numbers, number)
+    local p = heed.tensor({1.0}, {requires_grad = true, device = "cpu"})
+    p.grad = heed.tensor({1.0}, {device = "cpu"})
+    local states = {{heed.zeros({1}, {device = "cpu"})}, {heed.zeros({1}, {device = "cpu"})}}
+    core.optim_step{"Adam", {p}, false, states, numbers, number or 1}
+    return p:item()
+  end
+
+  local inf <const>, nan <const>, least <const> = math.huge, 0 / 0, 5e-324
+
+  it("is finite, and neither below its least nor at what it must be below", function()
+    for _, name in ipairs{"lr", "momentum", "weight_decay", "eps"} do
+      local wanted = ("argument '%s': a finite number of at least 0 expected, got "):format(name)
+      for _, bad in ipairs{-least, -1, inf, -inf, nan} do
+        assert.matches(wanted, message(step, {[name] = bad}), 1, true)
+      end
+      step{[name] = 0}
+      step{[name] = 1e300}
+    end
+    for _, bad in ipairs{inf, -inf, nan} do
+      assert.matches("argument 'dampening': a finite number expected, got ",
+                     message(step, {dampening = bad}), 1, true)
+    end
+    step{dampening = -1e300}
+    step{dampening = 1e300}
+    for i = 1, 2 do
+      local wanted = ("argument 'beta%d': a number from 0 to below 1 expected, got "):format(i)
+      for _, bad in ipairs{-least, 1, 2, inf, nan} do
+        assert.matches(wanted, message(step, {betas = i == 1 and {bad, 0} or {0, bad}}), 1, true)
+      end
+      step{betas = i == 1 and {1 - 0x1p-53, 0} or {0, 1 - 0x1p-53}}
+      step{betas = {0, 0}}
+    end
+  end)
+
+  it("counts steps from 1", function()
+    for _, bad in ipairs{0, -1, math.mininteger} do
+      assert.matches("Adam: steps count from 1", message(step, {}, bad), 1, true)
+    end
+    step({}, math.maxinteger)
+  end)
+end)

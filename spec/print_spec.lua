@@ -1,6 +1,7 @@
 -- Tensors as text.
 
 local heed = require "heed"
+local message = require "spec.support.message"
 local device = require "spec.support.device"
 
 local function text(...) return tostring(heed.tensor(...)) end
@@ -166,6 +167,63 @@ describe("exponents", function()
     assert.equal("0  0 [float32 (2) cpu]", tostring(heed.zeros(2)))
     assert.equal("inf [float32 (1) cpu]", text{math.huge})
     assert.equal("0.0000  0.5000     inf [float32 (3) cpu]", text{0, 0.5, math.huge})
+  end)
+end)
+
+
+describe("exponents and digits change", function()
+  setup(device.cpu)
+  teardown(device.back)
+
+  local function body(...)
+    return (tostring(heed.tensor({...}, {dtype = "float64"})):match("^ *(.-) *%["))
+  end
+
+  it("at the numbers of the rule", function()
+    assert.equal("99999999.5000  99999998.5000", body(1e8 - 0.5, 1e8 - 1.5))
+    assert.equal("1.0000e+08  1.0000e+08", body(1e8 + 0.5, 1e8))
+    assert.equal("0.5000  500.0000", body(0.5, 500))
+    assert.equal("5.0000e-01  5.0010e+02", body(0.5, 500.1))
+    assert.equal("0.0010  1.0000", body(0.001, 1))
+    assert.equal("1.0000e-03  1.0001e+00", body(0.001, 1.0001))
+    assert.equal("0.0001  0.0500", body(0.9999999e-4, 0.05))
+    assert.equal("9.9999e-05  5.0000e-02", body(0.99999e-4, 0.05))
+    assert.equal("999999999          1", body(999999999, 1))
+    assert.equal("1.0000e+09  1.0000e+00", body(1e9, 1))
+    assert.equal("-1.0000e+09   1.0000e+00", body(-1e9, 1))
+    assert.equal("100000000.0000", tostring(heed.tensor(100000000.0)))
+    assert.equal("9.0000e-05", tostring(heed.tensor(0.00009)))
+  end)
+
+  it("by a format of one float, of sixteen letters at most", function()
+    local x = heed.tensor{1.5}
+    for format, wanted in pairs{
+      ["%f"] = "1.500000", ["%.3f"] = "1.500", ["%.f"] = "2", ["%e"] = "1.500000e+00",
+      ["%E"] = "1.500000E+00", ["%F"] = "1.500000", ["%g"] = "1.5", ["%G"] = "1.5",
+      ["%-+ #0f"] = "+1.500000", ["%-+ #0-+ #0-+ #f"] = "+1.500000", ["%9.1f"] = "      1.5",
+      ["%99.99f"] = "1.5" .. ("0"):rep(98),
+    } do assert.equal(wanted .. " [float32 (1) cpu]", x:format(format)) end
+    for _, bad in ipairs{"%100f", "%.100f", "%5", "%", "f", "", "%ff", "%d", "%s", "%1.2.3f", "%a",
+                         "%-+ #0-+ #0-+ #0f", "%f%f"} do
+      assert.matches("format: a format of one float such as '%.3f' expected, got the string '"
+                     .. bad .. "'", message(x.format, x, bad), 1, true)
+    end
+    assert.matches("got a string with a zero byte$", message(x.format, x, "%f\0"))
+    assert.matches("got 5$", message(x.format, x, 5))
+  end)
+
+  it("by options within their bounds", function()
+    for name, range in pairs{precision = {0, 17}, width = {20, 10000}, edge = {1, 100}} do
+      local wanted = ("printoptions: argument '%s': a number from %d to %d expected, got "):format(
+        name, range[1], range[2])
+      for _, bad in ipairs{range[1] - 1, range[2] + 1, -1, 1 << 40} do
+        assert.matches(wanted .. bad, message(heed.printoptions, {[name] = bad}), 1, true)
+      end
+      for _, good in ipairs(range) do heed.printoptions{[name] = good} end
+    end
+    heed.printoptions{precision = 0}
+    assert.equal("2 [float32 (1) cpu]", tostring(heed.tensor{1.5}))
+    heed.printoptions{precision = 4, width = 80, edge = 3}
   end)
 end)
 

@@ -29,7 +29,35 @@ describe("a function that only the Lua half calls", function()
 end)
 
 
+-- A value of each kind that a parameter may want; tensors of one kind of square.
+local square = heed.ones(2, 2)
+local VALUES <const> = {
+  axes = {1}, axis = 1, choice = "mean", count = 1, flag = true, number = 0.5, position = 1,
+  shape = {1}, tensor = square, tensors = {square}, text = "i->i",
+}
+
+
 describe("the table of operations", function()
+  it("asks for each argument that has no default", function()
+    local asked = {}
+    for _, row in ipairs(heed.core.operations()) do
+      local f, before = heed.core.public[row.name], {}
+      for i, p in ipairs(f and row.parameters or {}) do
+        if not p.optional and p.default == nil and p.want ~= "tensor" then
+          local good, why = pcall(f, table.unpack(before, 1, i - 1))
+          assert.is_false(good, row.name)
+          assert.matches(("%s: argument '%s' is missing"):format(row.name, p.name), why, 1, true)
+          asked[p.want] = (asked[p.want] or 0) + 1
+        end
+        before[i] = VALUES[p.want]
+      end
+    end
+    for want, least in pairs{axis = 17, shape = 10, count = 4, position = 2, tensors = 6} do
+      assert.is_true(asked[want] >= least, want .. " " .. asked[want])
+    end
+    assert.is_nil(asked.flag or asked.choice)
+  end)
+
   it("has rows, all of them functions, and no in-place variant without a row", function()
     assert.is_true(#rows.list > 150)
     local public, internal = heed.core.public, heed.core

@@ -86,6 +86,14 @@ static void no_lists_come_back (heed_context *cx) {
           "nearest: a place for positions expected, got NULL");
   refused(cx, !heed_nearest(cx, &rows, &rows, NULL, 1, &at, NULL),
           "nearest: a place for scores expected, got NULL");
+  heed_rows other = rows;
+  other.kind = HEED_ROWS_INT8;
+  refused(cx, !heed_nearest(cx, &rows, &other, NULL, 1, &at, &number),
+          "nearest: rows and queries of one kind and size expected");
+  other = rows;
+  other.dim = 2;
+  refused(cx, !heed_nearest(cx, &other, &rows, NULL, 1, &at, &number),
+          "nearest: rows and queries of one kind and size expected");
   check(!heed_nearest(NULL, &rows, &rows, NULL, 1, &at, &number), "a search without a context");
   check(heed_nearest(cx, &bare, &bare, NULL, 0, NULL, NULL), "a search for no rows");
 }
@@ -486,6 +494,13 @@ static void rules_say_who_may_attend (heed_context *cx) {
         strstr(heed_error(cx), "stands at number 4") != NULL, "where a rule is cut off");
   heed_clear(cx);
   heed_drop(ids);
+  int64_t many[65 * 2 + 64];
+  for (int i = 0; i < 65; i++) many[2 * i] = HEED_MASK_FIRST, many[2 * i + 1] = 1;
+  for (int i = 0; i < 64; i++) many[64 * 2 + i] = HEED_MASK_AND;
+  check(mask_of(cx, 64 * 2 + 63, many, 0, NULL) == 0111, "64 conditions that wait");
+  for (int i = 0; i < 64; i++) many[65 * 2 + i] = HEED_MASK_AND;
+  many[64 * 2] = HEED_MASK_FIRST;
+  check(mask_of(cx, 65 * 2 + 64, many, 0, NULL) == -1, "one more");
 }
 
 /* Each argument stands where heed_describe says that it does. */
@@ -530,7 +545,11 @@ static void commits_whole_changes (heed_context *cx, heed_context *other) {
   c = (heed_changes){.op = HEED_exp, .ntargets = 2, .targets = both, .operands = fit};
   check(!heed_commit(cx, &c), "an operation that writes nothing");
   heed_clear(cx);
-  c.op = HEED_lerp;
+  heed_tensor *whole = heed_from(cx, HEED_INT64, 0, NULL, (int64_t[]){3}), *wholes[] = {x, whole};
+  c = (heed_changes){.op = HEED_lerp, .ntargets = 2, .targets = wholes, .operands = fit};
+  refused(cx, !heed_commit(cx, &c), "commit: target 2 is of no float type");
+  heed_drop(whole);
+  c.targets = both;
   c.number = 0.5;
   c.operands = fit;
   check(heed_commit(cx, &c) && value_of(x) == 3 && value_of(y) == 1.5, "halfway");

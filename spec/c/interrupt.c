@@ -273,6 +273,32 @@ static void within_a_pass (heed_context *cx) {
   heed_drop(y);
 }
 
+/* Changes that must not stop are made, and the next call is the one that stops. */
+static void between_changes (heed_context *cx) {
+  static float zeros[LONG];
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){LONG}, zeros);
+  heed_tensor *one = heed_number(cx, 1), *z = heed_from(cx, HEED_FLOAT32, 0, NULL, zeros);
+  heed_value ones[] = {heed_t(x), heed_i(1)};
+  heed_tensor *y = heed_call(cx, HEED_add, ones, 2), *targets[] = {x, z}, *operands[] = {y, one};
+  heed_changes c = {.op = HEED_copy, .ntargets = 2, .targets = targets, .operands = operands};
+  float read = -1;
+  heed_interrupt(cx);
+  check(!heed_commit(cx, &c) && strcmp(heed_error(cx), "commit: interrupted") == 0, "changes");
+  heed_clear(cx);
+  check(all_are(x, 0), "what they would have changed");
+  c.uninterrupted = true;
+  for (int i = 0; i < 2; i++) {
+    heed_interrupt(cx);
+    check(heed_commit(cx, &c) && all_are(x, 1), "changes that go on");
+    check(heed_read(z, HEED_FLOAT32, &read) && read == 1, "both of them");
+    heed_interrupt(cx);
+    check(!heed_apply_in_place(cx, HEED_add, ones, 2), "a call that stops behind them");
+    heed_clear(cx);
+    check(goes_on(cx), "and the next one");
+  }
+  heed_drop(x); heed_drop(y); heed_drop(z); heed_drop(one);
+}
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   by_thread(cx);
@@ -283,6 +309,7 @@ int main (void) {
   before_a_write(cx);
   within_a_write(cx);
   within_a_pass(cx);
+  between_changes(cx);
   heed_close(cx);
   heed_interrupt(NULL);
   printf("interrupt: %s\n", failed ? "wrong" : "calls of hours stop, what is written is whole");

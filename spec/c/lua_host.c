@@ -109,7 +109,13 @@ static const char script[] =
   "gone:release()\n"
   "refuses('got a released tensor', numel, gone)\n"
   "refuses('another context', foreign)\n"
-  "assert(not heed.is_tensor(io.stdout) and heed.is_tensor(heed.zeros(1)))\n";
+  "assert(not heed.is_tensor(io.stdout) and heed.is_tensor(heed.zeros(1)))\n"
+  "local sources, said = require 'heed.sources', {}\n"
+  "assert(sources('heed.meta'):find('softmax', 1, true) and sources 'heed.none' == nil)\n"
+  "assert(not pcall(sources, {}) and require 'heed.nn' == heed.nn)\n"
+  "function print(text) said[#said + 1] = text end\n"
+  "heed.help 'softmax'\n"
+  "assert(table.concat(said):find('x:softmax(dim', 1, true), table.concat(said))\n";
 
 static void between_c_and_lua (lua_State *L, heed_context *other) {
   lua_register(L, "numel", numel);

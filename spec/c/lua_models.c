@@ -80,18 +80,23 @@ static bool embeds (float *numbers) {
 }
 
 
-/* Forty of all requests, as far as they go. */
+static void starve_one (long n, const float *wanted) {
+  static float got[4 * DIM];
+  countdown = n;
+  if (embeds(got)) check(memcmp(got, wanted, sizeof got) == 0, "vectors with little memory");
+  countdown = -1;
+}
+
+
+/* Forty of all requests, as far as they go, and more of those that open the library. */
 static void starve (const float *wanted) {
   long whole, tried = 0;
   static float got[4 * DIM];
   requests = 0;
   check(embeds(got), "vectors");
   whole = requests;
-  for (long n = 0; n < whole; n += 1 + whole / 40, tried++) {
-    countdown = n;
-    if (embeds(got)) check(memcmp(got, wanted, sizeof got) == 0, "vectors with little memory");
-    countdown = -1;
-  }
+  for (long n = 0; n < whole; n += 1 + whole / 40, tried++) starve_one(n, wanted);
+  for (long n = 1; n < whole; n += n) starve_one(n, wanted);
   check(tried > 30, "how many requests there are");
 }
 
@@ -136,6 +141,8 @@ static void right_calls (heed_models *all, heed_model *model) {
   ask_lua("local model = assert(heed.models.load(place .. 'cross_encoder'))\n"
           "return model:score('a dog', {'the cat sat', 'a dog', ''})", scores, 3);
   same(heed_model_embed(model, some.at, 4, &none), plain, 4 * DIM, "vectors without a prompt");
+  heed_text bare[] = {some.at[0], some.at[1], {NULL, 0}, some.at[3]};
+  same(heed_model_embed(model, bare, 4, &none), plain, 4 * DIM, "vectors of no text");
   same(heed_model_embed(model, some.at, 4, &other), query, 4 * DIM, "vectors with a prompt");
   same(heed_model_embed(model, some.at, 4, &two), short_ones, 8, "short vectors");
   heed_tensor *vectors = heed_model_embed(model, some.at, 4, NULL);
@@ -144,6 +151,11 @@ static void right_calls (heed_models *all, heed_model *model) {
   heed_drop(vectors);
   heed_model *pairs = heed_model_load(all, ranker, &(heed_model_options){.mapped = true});
   same(heed_model_score(pairs, some.at[1], some.at, 3), scores, 3, "scores");
+  bare[0] = some.at[1];
+  bare[1] = (heed_text){NULL, 0};
+  ask_lua("local model = assert(heed.models.load(place .. 'cross_encoder'))\n"
+          "return model:score('', {'a dog', ''})", scores, 2);
+  same(heed_model_score(pairs, bare[1], bare, 2), scores, 2, "scores of no text");
   check(heed_model_tokens(pairs, (heed_text){NULL, 0}) == 2, "tokens of no text");
   check(heed_model_tokens(pairs, some.at[3]) > 6, "tokens of a text");
   heed_model_drop(pairs);
@@ -333,6 +345,23 @@ static void speaks (heed_models *all) {
   refused(all, heed_model_chat(model, messages, 1, NULL, say, &got), "a text, ids, messages");
   refused(all, heed_model_generate(model, prompt, &(heed_generate_options){.max = -1}, say, &got),
           "generate: ");
+  const struct { const char *name; heed_generate_options options; } odd[] = {
+    {"max", {.max = -1}}, {"temperature", {.temperature = -1}}, {"top_k", {.top_k = -1}},
+    {"top_p", {.top_p = 2}}, {"min_p", {.min_p = 2}},
+    {"repetition_penalty", {.repetition_penalty = -1}}
+  };
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+    refused(all, heed_model_generate(model, prompt, &odd[i].options, say, &got), odd[i].name);
+  static char first[sizeof got.text];
+  bool differ = false;
+  for (int seed = 1; seed <= 6; seed++) {
+    got = (speech){.most = 0};
+    drawn = (heed_generate_options){.max = 8, .temperature = 5, .seed = seed};
+    check(heed_model_generate(model, prompt, &drawn, say, &got), "what a seed draws");
+    if (seed == 1) memcpy(first, got.text, sizeof first);
+    else differ |= memcmp(first, got.text, sizeof first) != 0;
+  }
+  check(differ, "that seeds draw alike");
   heed_model_drop(model);
 }
 

@@ -137,6 +137,33 @@ static void odd_options (void) {
   refused(true, "return {}", "luaopen_heed: the module is open in this state already");
 }
 
+/* Opening, once more, by a function of C, which has a message with this in it. */
+static void refused_by (lua_State *L, lua_CFunction f, const char *wanted) {
+  lua_pushcfunction(L, f);
+  check(lua_pcall(L, 0, 0, 0) != LUA_OK && strstr(lua_tostring(L, -1), wanted) != NULL, wanted);
+  lua_pop(L, 1);
+}
+
+static int push_number (lua_State *L) {
+  heed_push(L, NULL);
+  return 0;
+}
+
+/* States that are not open, or are sealed. */
+static void other_openings (void) {
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  check(heed_lua_context(L) == NULL, "a context of a state without heed");
+  refused_by(L, push_number, "heed: the module is not open in this state");
+  lua_close(L);
+  L = luaL_newstate();
+  luaL_openlibs(L);
+  check(open_with(L, "return {}") == LUA_OK, lua_tostring(L, -1));
+  refused_by(L, luaopen_heed_core, "heed: this state's scripts cannot reach 'heed.core'");
+  check(open_with(L, "return {}") != LUA_OK, "options twice");
+  lua_close(L);
+}
+
 static const char with_files[] =
   "local path = os.tmpname()\n"
   "local heed = require 'heed'\n"
@@ -159,6 +186,17 @@ static void sealed_with_files (void) {
   check(lua_rawequal(L, -1, -2), "opening again gives another module");
   run_text(L, with_files);
   if (lua_isstring(L, -1)) unlink(lua_tostring(L, -1));
+  lua_close(L);
+}
+
+/* What scripts see are stand-ins of the library's tables. */
+static void proxies_stand_for_tables (void) {
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  check(open_with(L, "return {}") == LUA_OK, lua_tostring(L, -1));
+  lua_setfield(L, LUA_REGISTRYINDEX, "module");
+  run(L, SCRIPTS "proxies.lua", 0);
+  check(lua_gettop(L) == 0, "what opening leaves on the stack");
   lua_close(L);
 }
 
@@ -218,7 +256,9 @@ int main (void) {
 #endif
   hostile_between_honest();
   odd_options();
+  other_openings();
   sealed_with_files();
+  proxies_stand_for_tables();
   models_without_files();
   if (!failed) puts("sandbox: no file and no other script was reached");
   return failed;

@@ -8,6 +8,8 @@ local none = heed.zeros({0}, {dtype = "int64"})
 local ids = heed.ones({4, 3}, {dtype = "int64"})
 local list = heed.ones({8}, {dtype = "int64"})
 
+local most = heed.zeros(1, 0):expand((1 << 60) - 1, 0)                   -- no element at all
+
 local function zeros(...) return heed.zeros{...} end
 local function near(t) return heed.tensor(t, {device = "cpu"}) end       -- values are checked there
 
@@ -36,6 +38,29 @@ return {
    "cat: argument 'tensors': tensor 2 has rank 0; use stack"},
   {heed.cat, {{wide(1 << 59), wide(1 << 59)}},
    "cat: argument 'tensors': a shape of (1152921504606846976) has too many elements"},
+  {heed.cat, {{most, most, most, most, most, most, most, most, most}},
+   "cat: argument 'tensors': together they have too many elements"},
+  {heed.constant_pad_nd, {zeros(1, 1), {1 << 40, 0, 1 << 40, 0}},
+   "constant_pad_nd: argument 'pad': too many elements"},
+  {heed.tile, {zeros(2), {1, 1, 1, 1, 1, 1, 1, 1, 1}},
+   "tile: argument 'dims': at most 8 dimensions, got 9"},
+  {heed.expand, {zeros(1, 1), {1 << 40, 1 << 40}},
+   "expand: argument 'size': a shape of (1099511627776, 1099511627776) has too many elements"},
+  {heed.softmax, {zeros(2), 1, "int64"},
+   "softmax: argument 'dtype': a float type expected, got int64"},
+  {heed.log_softmax, {zeros(2), 1, "bool"},
+   "log_softmax: argument 'dtype': a float type expected, got bool"},
+  {heed.frombytes, {"", {1, 1, 1, 1, 1, 1, 1, 1, 1}},
+   "frombytes: argument 'shape': at most 8 dimensions, got 9"},
+  {heed.frombytes, {"", {1, 1, 1, 1, 1, 1, 1, 1}},
+   "frombytes: 4 bytes expected for this shape and float32, got 0"},
+  {heed.frombytes, {"", {1 << 40, 1 << 40}},
+   "frombytes: argument 'shape': too many elements"},
+  {heed.frombytes, {"", {1 << 59}}, "frombytes: argument 'shape': too many elements"},
+  {heed.frombytes, {"", {1 << 58}},
+   "frombytes: 1152921504606846976 bytes expected for this shape and float32, got 0"},
+  {heed.frombytes, {"", {2, -1}},
+   "frombytes: argument 'shape': sizes of at least 0 expected, got -1"},
   {heed.stack, {{ones8, ones8}},
    "stack: argument 'tensors': tensors of rank 8 cannot be stacked"},
   {heed.einsum, {"..i,..i->", zeros(2), zeros(2)},

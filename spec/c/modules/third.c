@@ -31,6 +31,16 @@ static int l_call (lua_State *L) {
   return 1;
 }
 
+/* change(name, t): t, which an operation in place has changed */
+static int l_change (lua_State *L) {
+  const heed_api_table *heed = heed_api(L);
+  heed_value x = heed_t(heed->check(L, 2));
+  lua_settop(L, 2);
+  if (!heed->apply_in_place(heed->context(L), luaL_checkstring(L, 1), &x, 1))
+    return heed->raise(L);
+  return 1;
+}
+
 /* The sum of a float32 matrix, read where it lies. */
 static int l_sum (lua_State *L) {
   const heed_api_table *heed = heed_api(L);
@@ -89,7 +99,7 @@ HEED_API int luaopen_third (lua_State *L);
 
 int luaopen_third (lua_State *L) {
   static const luaL_Reg functions[] = {
-    {"call", l_call}, {"given_back", l_given_back}, {"lend", l_lend},
+    {"call", l_call}, {"change", l_change}, {"given_back", l_given_back}, {"lend", l_lend},
     {"mean_square", l_mean_square}, {"other", l_other}, {"sum", l_sum}, {NULL, NULL}
   };
   heed_api(L);                     /* raises at once where there is none */

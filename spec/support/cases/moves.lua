@@ -51,7 +51,7 @@ end
 local function scattered(index, combine)
   return function(x, src)
     local y = new(x.shape, x)
-    build(src.shape, function(i)
+    build({#index, #index[1]}, function(i)
       local at = (i[1] - 1) * x.shape[2] + index[i[1]][i[2]]
       y[at] = combine(y[at], array.at(src, i))
     end)
@@ -287,6 +287,13 @@ local list = {
    {2, 4}, {2, 2}, types = "all", value = scattered({{1, 1}, {4, 2}}, function(a, v)
      return a + v
    end)},
+  {"scatter of a part", function(x, s) return x:scatter(2, heed.tensor{{1, 3}, {4, 2}}, s) end,
+   {2, 4}, {3, 4}, types = "all", row = "scatter",
+   value = scattered({{1, 3}, {4, 2}}, function(_, v) return v end)},
+  {"scatter_add of a part", function(x, s)
+    return x:scatter_add(2, heed.tensor{{1, 1}, {4, 2}}, s)
+  end, {2, 4}, {3, 4}, types = "all", row = "scatter_add",
+   value = scattered({{1, 1}, {4, 2}}, function(a, v) return a + v end)},
   {"index_add", function(x, s) return x:index_add(1, heed.tensor{3, 1, 3}, s) end,
    {3, 2}, {3, 2}, types = "all", value = function(x, s)
      return build({3, 2}, function(i)

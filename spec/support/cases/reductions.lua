@@ -210,6 +210,12 @@ local list = {
    types = "all", value = array.matmul},
   {"einsum, diagonal", function(a) return heed.einsum("ii->i", a) end, {4, 4}, types = "all",
    value = function(a) return array.pick({a.shape[1]}, a, function(i) return {i[1], i[1]} end) end},
+  {"einsum, diagonal of one row", function(a) return heed.einsum("ii->i", a) end, {1, 4},
+   types = "all",
+   value = function(a) return array.pick({4}, a, function(i) return {1, i[1]} end) end},
+  {"einsum, diagonal of one column", function(a) return heed.einsum("ii->i", a) end, {4, 1},
+   types = "all",
+   value = function(a) return array.pick({4}, a, function(i) return {i[1], 1} end) end},
   {"einsum, dots", function(a, b) return heed.einsum("...ij,...jk->...ik", a, b) end,
    {2, 3, 4}, {1, 4, 2}, types = "all", value = array.matmul},
   {"linear", heed.linear, {2, 3, 4}, {5, 4}, {5}, types = "numbers", value = function(x, w, b)
