@@ -106,11 +106,33 @@ static void two_contexts (heed_context *cx) {
 }
 
 
+/* The storage of a number that captured work needed is written at once, and outlives it. */
+static void numbers_outlive_captures (heed_context *cx) {
+  heed_tensor *n = heed_number(cx, 5);
+  const heed_value wide[] = {heed_t(n), heed_l(1, (int64_t[]){N})};
+  check(heed_capture_begin(cx, DEVICE), "a capture begins");
+  heed_tensor *view = heed_call(cx, HEED_expand, wide, 2);
+  heed_tensor *lost = heed_call(cx, HEED_neg, (heed_value[]){heed_t(view)}, 1);
+  heed_capture_drop(cx, heed_capture_end(cx));
+  float got[N];
+  check(!heed_read(lost, HEED_FLOAT32, got) && heed_error(cx) != NULL &&
+        strcmp(heed_error(cx), "a tensor has no value: the work that makes it was captured, and "
+               "then dropped") == 0, "a result of the capture has no value");
+  heed_clear(cx);
+  check(is(view, 5, 5, 5), "a view of the number has its value");
+  check(heed_read(n, HEED_FLOAT32, got) && got[0] == 5, "and the number");
+  heed_drop(lost);
+  heed_drop(view);
+  heed_drop(n);
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   draws(cx);
   interrupts(cx);
   two_contexts(cx);
+  numbers_outlive_captures(cx);
   heed_close(cx);
   if (without_failures()) with_failures();
   printf("%d wrong\n", wrong);

@@ -273,6 +273,36 @@ static void within_a_pass (heed_context *cx) {
   heed_drop(y);
 }
 
+static bool double_then_stop (void *self, int n, heed_tensor *const *gradients, int ninputs,
+                              heed_tensor **results) {
+  heed_context *cx = heed_context_of(*gradients);
+  (void)n; (void)ninputs;
+  *results = heed_call(cx, HEED_mul, (heed_value[]){heed_t(*gradients), heed_i(2)}, 2);
+  if (*(bool *)self) heed_interrupt(cx);
+  return true;
+}
+
+/* A pass that stops while two gradients of one tensor are summed leaves nothing behind. */
+static void within_a_sum (heed_context *cx) {
+  bool stop = true;
+  double value = 0;
+  const heed_custom custom = {double_then_stop, NULL, &stop};
+  heed_tensor *x = heed_from(cx, HEED_FLOAT64, 0, NULL, &value);
+  heed_require_grad(x, true);
+  heed_tensor *z = heed_from(cx, HEED_FLOAT64, 0, NULL, &value);
+  check(heed_record_custom(cx, &custom, 1, &x, 1, &z), "an operation that interrupts");
+  heed_tensor *y = heed_call(cx, HEED_add, (heed_value[]){heed_t(x), heed_t(z)}, 2);
+  check(!heed_backward(y, NULL, true) && heed_error(cx) != NULL &&
+        strcmp(heed_error(cx), "backward: interrupted") == 0, "a sum of gradients");
+  heed_clear(cx);
+  check(heed_gradient(x) == NULL, "the gradient after it");
+  stop = false;
+  check(heed_backward(y, NULL, true), "the pass once more");
+  heed_tensor *g = heed_gradient(x);
+  check(heed_read(g, HEED_FLOAT64, &value) && value == 3, "its gradient");
+  heed_drop(g); heed_drop(y); heed_drop(z); heed_drop(x);
+}
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   by_thread(cx);
@@ -283,6 +313,7 @@ int main (void) {
   before_a_write(cx);
   within_a_write(cx);
   within_a_pass(cx);
+  within_a_sum(cx);
   heed_close(cx);
   heed_interrupt(NULL);
   printf("interrupt: %s\n", failed ? "wrong" : "calls of hours stop, what is written is whole");
