@@ -295,9 +295,7 @@ bool check_shape (call *c, int i, int64_t infer, layout *shape) {
     return check_refuse(c, i, "%" PRId64 " elements do not fill the shape %s", infer,
                         list_text(&c->args[i], text));
   memcpy(size, shape->size, (size_t)shape->rank * sizeof *size);
-  return layout_dense(shape, c->args[i].n, size) ||
-         check_refuse(c, i, "a shape of %s has too many elements",
-                      list_text(&c->args[i], text));
+  return layout_dense(shape, c->args[i].n, size);
 }
 
 /* }================================================================== */
