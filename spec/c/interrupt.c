@@ -267,6 +267,12 @@ static void within_a_pass (heed_context *cx) {
   check(!heed_backward(y, NULL, true), "a backward pass");
   heed_clear(cx);
   check(heed_gradient(a) == NULL && heed_gradient(b) == NULL, "gradients after it");
+  heed_tensor *z = heed_call(cx, HEED_mul, (heed_value[]){heed_t(y), heed_i(2)}, 2);
+  check(heed_backward(z, NULL, true), "one through what it began with");
+  heed_tensor *of_a = heed_gradient(a);
+  check(heed_read(of_a, HEED_FLOAT64, g) && *g == -2, "its gradient");
+  heed_drop(of_a);
+  heed_drop(z);
   check(heed_backward(y, NULL, false), "another one");
   heed_drop(a);
   heed_drop(b);
