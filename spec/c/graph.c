@@ -120,6 +120,35 @@ static bool passes_fail_whole (void) {
 /* }================================================================== */
 
 
+static bool sets_recording (void *self, int noutputs, heed_tensor *const *gradients, int ninputs,
+                            heed_tensor **results) {
+  (void)noutputs; (void)gradients; (void)ninputs;
+  *results = NULL;
+  heed_set_recording(self, false);
+  return true;
+}
+
+/* What a hook sets holds until it returns: the gradient behind it is recorded. */
+static bool hooks_set_nothing (void) {
+  heed_context *cx = heed_open(NULL);
+  const heed_custom hook = {sets_recording, NULL, cx};
+  const double three = 3;
+  double value = 0;
+  heed_tensor *x = heed_from(cx, HEED_FLOAT64, 0, NULL, &three), *g = NULL, *twice = NULL;
+  heed_require_grad(x, true);
+  heed_tensor *square = heed_call(cx, HEED_square, (heed_value[]){heed_t(x)}, 1);
+  heed_tensor *y = heed_call(cx, HEED_square, (heed_value[]){heed_t(square)}, 1);
+  bool good = heed_add_hook(square, &hook) != NULL &&
+              heed_recorded_gradients(y, NULL, 1, &x, &g) && heed_recording(cx) &&
+              heed_gradients(g, NULL, 1, &x, &twice, false) &&
+              heed_read(twice, HEED_FLOAT64, &value) && value == 108;        /* of x^4: 12 x^2 */
+  if (!good) puts("graph: what a hook sets stays set");
+  heed_drop(twice); heed_drop(g); heed_drop(y); heed_drop(square); heed_drop(x);
+  heed_close(cx);
+  return good;
+}
+
+
 int main (void) {
   size_t alive = 0;
   heed_host host = {.resize = resize, .self = &alive, .threads = 1};
@@ -134,5 +163,6 @@ int main (void) {
   heed_drop(x);
   heed_drop(w);
   heed_close(cx);
-  return good && alive == 0 && passes_fail_whole() ? EXIT_SUCCESS : EXIT_FAILURE;
+  return good && alive == 0 && passes_fail_whole() && hooks_set_nothing()
+         ? EXIT_SUCCESS : EXIT_FAILURE;
 }
