@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "failing.h"
 #include "heed.h"
 #include "memory/context.h"
 
@@ -307,8 +308,25 @@ static void peaks_are_noted (void) {
 /* }================================================================== */
 
 
+/* A context has all of its memory, or there is none, and nothing is left. */
+static void contexts_open_whole (void) {
+  int n = 0;
+  for (bool opened = false; !opened && n < 100; n++) {
+    failing memory = {.countdown = n, .onwards = true};
+    heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory});
+    opened = !memory.failed;
+    check((cx != NULL) == opened, "a context without memory");
+    memory.countdown = -1;
+    heed_close(cx);
+    check(memory.alive == 0, "what is left of it");
+  }
+  check(n > 3 && n < 100, "requests of a context");
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
+  contexts_open_whole();
   numbers_have_units();
   failures_are_kept(cx);
   lists_grow(cx);

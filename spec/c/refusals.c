@@ -1,46 +1,11 @@
 /*
-** refusals.c - what only a host in C can give: values of the wrong kind, tensors of another
-** context, types and ranks that there are not; in which words each is refused, and what is taken.
+** refusals.c - what only a host in C can give: values of the wrong kind, types and ranks that there
+** are not; in which words each is refused, and what is taken.
 */
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "heed.h"
-
-static int failed;
-
-static void check (bool good, const char *what) {
-  if (good) return;
-  printf("refusals: %s: wrong\n", what);
-  failed = 1;
-}
-
-/* Did the last call fail so? */
-static void refused (heed_context *cx, bool none, const char *message) {
-  const char *error = heed_error(cx);
-  if (!none || error == NULL || strcmp(error, message) != 0) {
-    printf("refusals: '%s' expected, got '%s'\n", message, error != NULL ? error : "no error");
-    failed = 1;
-  }
-  heed_clear(cx);
-}
-
-static heed_tensor *vector (heed_context *cx) {
-  return heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){4}, (float[]){1, 2, 3, 4});
-}
-
-/* One argument, or two, that are refused. */
-static void refuses_one (heed_context *cx, heed_op op, heed_value v, const char *message) {
-  refused(cx, heed_call(cx, op, &v, 1) == NULL, message);
-}
-
-static void refuses (heed_context *cx, heed_op op, heed_tensor *x, heed_value v,
-                     const char *message) {
-  refused(cx, heed_call(cx, op, (heed_value[]){heed_t(x), v}, 2) == NULL, message);
-}
+#include "refusals.h"
 
 
 /*
@@ -119,51 +84,6 @@ static void types_are_known (heed_context *cx, heed_tensor *x) {
                         (heed_value[]){heed_t(x), heed_i(0), heed_i(HEED_Q8_0)}, 3) == NULL,
           "softmax: argument 'dtype': a type of values expected, got q8_0, which heed.quantize "
           "makes of a tensor");
-}
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
-** Tensors of another context
-** ===================================================================
-*/
-
-static bool give_foreign (void *self, int n, heed_tensor *const *gradients, int ninputs,
-                          heed_tensor **results) {
-  (void)n; (void)gradients; (void)ninputs;
-  *results = heed_keep(self);
-  return true;
-}
-
-static void contexts_are_apart (heed_context *cx, heed_context *other) {
-  heed_tensor *x = vector(cx), *foreign = vector(other), *both[] = {x, foreign};
-  refuses_one(cx, HEED_exp, heed_t(foreign), "exp: argument 'input' belongs to another context");
-  refuses(cx, HEED_add, x, heed_t(foreign), "add: argument 'other' belongs to another context");
-  refuses_one(cx, HEED_cat, heed_ts(2, both),
-              "cat: entry 2 of 'tensors' belongs to another context");
-  refused(cx, !heed_take_over(x, foreign), "take_over: the tensors belong to two contexts");
-  check(heed_require_grad(x, true), "a leaf");
-  refused(cx, !heed_set_gradient(x, foreign), "grad: the gradient belongs to another context");
-  refused(cx, !heed_backward(x, foreign, false),
-          "backward: the gradient belongs to another context");
-  heed_custom custom = {give_foreign, NULL, foreign};
-  heed_hook *hook = heed_add_hook(x, &custom);
-  heed_tensor *y = heed_call(cx, HEED_sum, (heed_value[]){heed_t(x)}, 1);
-  refused(cx, !heed_backward(y, NULL, true),
-          "register_hook: the hook gave a gradient of another context");
-  heed_remove_hook(hook);
-  heed_tensor *z = heed_number(cx, 1);
-  check(heed_record_custom(cx, &custom, 1, &x, 1, &z), "an operation of the host's");
-  refused(cx, !heed_backward(z, NULL, true), "custom: backward gave a gradient of another context");
-  refused(cx, !heed_record_custom(cx, &custom, 2, both, 1, &z),
-          "custom: input 2 belongs to another context");
-  refused(cx, !heed_record_custom(cx, &custom, 1, &x, 1, &foreign),
-          "custom: output 1 belongs to another context");
-  refused(cx, !heed_record_custom(cx, &custom, 1, NULL, 1, &z), "custom: there are no inputs");
-  refused(cx, !heed_record_custom(cx, &custom, 1, &x, -1, &z), "custom: there are no outputs");
-  heed_drop(x); heed_drop(y); heed_drop(z); heed_drop(foreign);
 }
 
 /* }================================================================== */
@@ -279,6 +199,69 @@ static void reads_and_writes_what_fits (heed_context *cx) {
 
 /*
 ** {==================================================================
+** Values by hand, axes and positions
+** ===================================================================
+*/
+
+static void values_are_whole (heed_context *cx, heed_tensor *x) {
+  const int64_t two[] = {0, 1};
+  heed_tensor *number = heed_number(cx, 1);
+  refuses_one(cx, HEED_exp, (heed_value){.kind = (heed_kind)(HEED_TEXT + 1)},
+              "exp: argument 'input': its kind is none of heed_kind");
+  refuses_one(cx, HEED_exp, (heed_value){.kind = (heed_kind)-1},
+              "exp: argument 'input': its kind is none of heed_kind");
+  refuses_one(cx, HEED_exp, heed_s(NULL), "exp: argument 'input': a text expected, got NULL");
+  refuses_one(cx, HEED_cat, heed_ts(-1, &x),
+              "cat: argument 'tensors': its list has a negative length");
+  refuses(cx, HEED_reshape, x, heed_l(-1, two),
+          "reshape: argument 'shape': its list has a negative length");
+  refuses_one(cx, HEED_cat, heed_ts(1, NULL), "cat: argument 'tensors': a list expected, got NULL");
+  refuses(cx, HEED_reshape, x, heed_l(1, NULL),
+          "reshape: argument 'shape': a list expected, got NULL");
+  refused(cx, heed_call(cx, HEED_exp, NULL, 1) == NULL, "exp: arguments expected, got NULL");
+  refused(cx, heed_call(cx, HEED_exp, NULL, 0) == NULL, "exp: argument 'input' is missing");
+  refuses(cx, HEED_softmax, number, heed_i(1),
+          "softmax: argument 'dim': a tensor of rank 0 has no dimension 2");
+  refuses(cx, HEED_softmax, number, heed_i(-2),
+          "softmax: argument 'dim': a tensor of rank 0 has no dimension -2");
+  refuses(cx, HEED_softmax, x, heed_i(-2), "softmax: argument 'dim': dimension -2 of a tensor of "
+          "rank 1; there are 1 to 1, or -1 to -1");
+  refuses(cx, HEED_sum, x, heed_l(2, two), "sum: argument 'dim': dimension 2 of a tensor of "
+          "rank 1; there are 1 to 1, or -1 to -1");
+  refuses(cx, HEED_sum, x, heed_l(2, (int64_t[]){0, -1}),
+          "sum: argument 'dim': dimension 1 is named twice");
+  static const int64_t outside[] = {5, -5};
+  for (int i = 0; i < 2; i++) {
+    char message[100];
+    snprintf(message, sizeof message, "select: argument 'index': position %d lies outside of a "
+             "dimension of size 4", (int)outside[i]);
+    refused(cx, heed_call(cx, HEED_select, (heed_value[]){heed_t(x), heed_i(0), heed_i(outside[i])},
+                          3) == NULL, message);
+  }
+  heed_drop(number);
+}
+
+/* }================================================================== */
+
+
+static void blocks_stay_whole (heed_context *cx) {
+  float to[128];
+  heed_tensor *q = heed_empty(cx, HEED_Q8_0, 2, (int64_t[]){2, 64});
+  const heed_value half[] = {heed_t(q), heed_i(1), heed_i(1), heed_i(16)};
+  refused(cx, heed_call(cx, HEED_narrow, half, 4) == NULL, "narrow: rows of type q8_0 stay whole, "
+          "in multiples of 32 elements; the result would have the shape (2, 16)");
+  const heed_value across[] = {heed_t(q), heed_i(0), heed_i(1)};
+  heed_tensor *t = heed_call(cx, HEED_transpose, across, 3);
+  refused(cx, !heed_read(t, HEED_Q8_0, to), "read: rows of type q8_0 stay whole, and lie along "
+          "dimension 1 of the shape (64, 2), not along the last one; x:to(\"float32\")");
+  refuses_one(cx, HEED_exp, heed_t(q), "exp: argument 'input': values expected, got blocks of "
+              "type q8_0; x:to(\"float32\")");
+  heed_drop(t); heed_drop(q);
+}
+
+
+/*
+** {==================================================================
 ** Devices and settings
 ** ===================================================================
 */
@@ -332,6 +315,11 @@ static void settings_are_checked (heed_context *cx) {
   refused(cx, !heed_set_threads(cx, 0), "threads: 1 to 256 expected, got 0");
   refused(cx, !heed_set_threads(cx, 257), "threads: 1 to 256 expected, got 257");
   check(heed_set_threads(cx, 1) && heed_threads(cx) == 1, "one thread");
+  refused(cx, heed_set_autocast(cx, HEED_INT64) == HEED_FLOAT32,
+          "autocast: float16, bfloat16 or float32 expected, got int64");
+  refused(cx, heed_set_autocast(cx, HEED_NTYPES) == HEED_FLOAT32,
+          "autocast: float16, bfloat16 or float32 expected, got no type");
+  refused(cx, !heed_profile_end(cx), "profile: no profile runs");
   refused(cx, !heed_set_matmul_precision(cx, "higher"), "matmul_precision: 'highest', 'high' or "
           "'medium' expected, got 'higher'");
   check(strcmp(heed_matmul_precision(cx), "highest") == 0, "the precision as it was");
@@ -351,7 +339,13 @@ static void captures_keep_memory (heed_context *cx) {
   heed_capture_pause(cx, true);
   refused(cx, !heed_take_over(x, y), "set_: a tensor gets other memory while work is captured");
   refused(cx, !heed_capture_begin(cx, "cpu"), "capture: the work of cpu is captured already");
+  heed_capture *c = heed_capture_end(cx);
+  check(heed_capture_begin(cx, "cpu"), "another capture");
+  refused(cx, !heed_capture_replay(cx, c), "capture: a replay while the work of cpu is captured");
+  refused(cx, heed_profile_begin(cx) == NULL,
+          "profile: work is captured: begin before the capture");
   heed_capture_drop(cx, heed_capture_end(cx));
+  heed_capture_drop(cx, c);
   refused(cx, heed_capture_end(cx) == NULL, "capture: no work is captured");
   check(heed_take_over(x, y), "other memory afterwards");
   heed_drop(x); heed_drop(y);
@@ -361,12 +355,11 @@ static void captures_keep_memory (heed_context *cx) {
 
 
 int main (void) {
-  heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
+  heed_context *cx = heed_open(NULL);
   heed_tensor *x = vector(cx);
   kinds_are_named(cx, x);
   numbers_may_be_whole(cx, x);
   types_are_known(cx, x);
-  contexts_are_apart(cx, other);
   targets_are_tensors(cx);
   makes_no_odd_tensors(cx);
   axes_are_there(cx);
@@ -374,8 +367,9 @@ int main (void) {
   the_cpu_is_no_accelerator(cx);
   settings_are_checked(cx);
   captures_keep_memory(cx);
+  values_are_whole(cx, x);
+  blocks_stay_whole(cx);
   heed_drop(x);
-  heed_close(other);
   heed_close(cx);
   if (!failed) puts("refusals: in the words that are wanted");
   return failed;
