@@ -127,12 +127,32 @@ static void numbers_outlive_captures (heed_context *cx) {
 }
 
 
+/* A replay that does not begin makes no gradient, though the one before it did. */
+static void stops_before_it_begins (heed_context *cx) {
+  heed_tensor *x = vector(cx, 1), *w = vector(cx, 7);
+  check(heed_require_grad(w, true), "w is a leaf");
+  heed_capture *c = capture(cx, w, x);
+  heed_set_gradient(w, NULL);
+  check(heed_capture_replay(cx, c) && has_gradient(w, 1, 2, 3), "a replay");
+  heed_set_gradient(w, NULL);
+  heed_interrupt(cx);
+  check(!heed_capture_replay(cx, c) && heed_gradient(w) == NULL, "one that does not begin");
+  check(strcmp(heed_error(cx), "capture: interrupted") == 0, "what it says");
+  heed_clear(cx);
+  check(heed_capture_replay(cx, c) && has_gradient(w, 1, 2, 3), "the next one");
+  heed_capture_drop(cx, c);
+  heed_drop(x);
+  heed_drop(w);
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   draws(cx);
   interrupts(cx);
   two_contexts(cx);
   numbers_outlive_captures(cx);
+  stops_before_it_begins(cx);
   heed_close(cx);
   if (without_failures()) with_failures();
   printf("%d wrong\n", wrong);

@@ -17,6 +17,7 @@
 
 static char root[64];
 static int cores, reads;           /* that this process may use; 0: that is not known */
+static size_t most;                /* bytes that were asked for at once */
 
 static const char *below (const char *path, char whole[512]) {
   snprintf(whole, 512, "%s%s", root, path);
@@ -30,6 +31,7 @@ static int open_below (const char *path, int flags) {
 
 /* A few bytes at a time, and a signal before the first. */
 static ssize_t read_some (int file, void *to, size_t n) {
+  if (n > most) most = n;
   if (reads++ == 0) { errno = EINTR; return -1; }
   return read(file, to, n < 7 ? n : 7);
 }
@@ -109,6 +111,7 @@ static void memory_of_machine (void) {
   text[sizeof text - 1] = '\0';
   file("/proc/meminfo", text);
   check(memory() == 1500 * 1024, "a file that is too long matters at its start");
+  check(most == FILE_CAPACITY - 1, "a byte is left for the end of a text");
   file("/proc/meminfo", "MemAvailable: 1600 kB\n");
 }
 

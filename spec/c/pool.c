@@ -4,7 +4,10 @@
 ** threads take part in a long job.
 */
 
+#include <dirent.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -157,8 +160,59 @@ static void bad_numbers (pool *p) {
 }
 
 
+/* Threads of this process; 0 where that is not known. */
+static int threads_here (void) {
+  DIR *tasks = opendir("/proc/self/task");
+  int n = 0;
+  if (tasks == NULL) return 0;
+  for (const struct dirent *e; (e = readdir(tasks)) != NULL;) n += *e->d_name != '.';
+  closedir(tasks);
+  return n;
+}
+
+
+/* A thread that was joined may be listed for a moment more. */
+static void has_threads (int n, const char *what) {
+  for (int i = 0; i < PATIENCE && threads_here() > n; i++) usleep(100);
+  check(threads_here() == n || threads_here() == 0, what, n, threads_here());
+}
+
+
+static bool same_signals (const sigset_t *before) {
+  sigset_t now;
+  pthread_sigmask(SIG_SETMASK, NULL, &now);
+  for (int i = 1; i < 32; i++)
+    if (sigismember(&now, i) != sigismember(before, i)) return false;
+  return true;
+}
+
+
+/* Workers begin with the first job that is worth one, and end with the pool. */
+static void threads_come_and_go (int threads) {
+  static interruption none;
+  const int before = threads_here();
+  sigset_t signals;
+  pthread_sigmask(SIG_SETMASK, NULL, &signals);
+  pool *p = pool_open(threads, &none);
+  runs(p, "a piece", 1, 1, false);
+  has_threads(before, "no thread before a job");
+  runs(p, "a job", MOST, 1, false);
+  has_threads(before + threads - 1, "threads of a job");
+  check(same_signals(&signals), "the caller's signals", threads, 1);
+  check(pool_resize(p, threads), "as many as before", threads, 1);
+  has_threads(before + threads - 1, "the same threads");
+  check(pool_resize(p, threads + 1), "one more", threads, 1);
+  has_threads(before, "no thread after a change");
+  runs(p, "a job", MOST, 1, false);
+  has_threads(before + threads, "threads of the next job");
+  pool_close(p);
+  has_threads(before, "no thread behind the pool");
+}
+
+
 int main (void) {
   static interruption none;
+  for (int threads = 1; threads <= 4; threads++) threads_come_and_go(threads);
   for (int threads = 1; threads <= 9; threads += 2) {
     pool *p = pool_open(threads, &none);
     all_sizes(p, "jobs in a row");
