@@ -308,6 +308,88 @@ static void peaks_are_noted (void) {
 /* }================================================================== */
 
 
+/*
+** {==================================================================
+** Hosts
+** ===================================================================
+*/
+
+typedef struct asked { heed_context *cx; int calmly, urgently; size_t bytes; bool stopped; } asked;
+
+/* What is set here ends here, and no interruption comes before the end of the call. */
+static void reclaim (void *self, size_t bytes, bool urgent) {
+  asked *a = self;
+  *(urgent ? &a->urgently : &a->calmly) += 1;
+  a->bytes = bytes;
+  if (a->cx == NULL) return;
+  heed_set_recording(a->cx, false);
+  heed_set_caller(a->cx, "reclaim");
+  heed_interrupt(a->cx);
+  a->stopped = a->stopped || heed_interrupted(a->cx);
+}
+
+static void hosts_are_asked (void) {
+  asked a = {0};
+  heed_context *cx = heed_open(&(heed_host){.reclaim = reclaim, .self = &a});
+  a = (asked){.cx = cx};
+  heed_drop(bytes_of(cx, 3 * MIB + 5));
+  check(a.calmly == 1 && a.urgently == 0 && a.bytes == 3 * MIB + 5, "what a tensor needs");
+  check(heed_recording(cx) && heed_set_caller(cx, NULL) == NULL && !a.stopped, "its settings");
+  check(heed_interrupted(cx) && says(cx, "interrupted"), "the interruption comes afterwards");
+  heed_memory_limit(cx, 8 * MIB);
+  a = (asked){0};
+  check(bytes_of(cx, 9 * MIB) == NULL && a.calmly == 1 && a.urgently == 1 && a.bytes == 9 * MIB,
+        "more than there is");
+  heed_clear(cx);
+  heed_memory_limit(cx, 0);
+  heed_close(cx);
+}
+
+/* Each time that handles and nodes have taken a MiB more; the sooner, where memory is short. */
+static void hosts_drop_handles (void) {
+  enum { MANY = 20000 };
+  static heed_tensor *views[MANY];
+  const int64_t four = 4;
+  asked a = {0};
+  heed_context *cx = heed_open(&(heed_host){.reclaim = reclaim, .self = &a});
+  heed_tensor *x = bytes_of(cx, 4);
+  const heed_value args[] = {heed_t(x), heed_l(1, &four)};
+  a.calmly = 0;
+  const size_t before = heed_memory_now(cx).other;
+  for (int i = 0; i < MANY; i++) views[i] = heed_call(cx, HEED_view, args, 2);
+  const int grown = (int)((heed_memory_now(cx).other - before) / MIB);
+  check(grown > 2 && a.calmly >= grown - 1 && a.calmly <= grown + 1 && a.urgently == 0,
+        "growth of handles");
+  check(a.bytes == MIB, "as much as there is growth between two questions");
+  for (int i = 0; i < MANY; i++) heed_drop(views[i]);
+  heed_memory_trim(cx);
+  heed_memory_limit(cx, 8 * MIB);
+  a = (asked){0};
+  int n = 0;
+  while (n < MANY && (views[n] = heed_call(cx, HEED_view, args, 2)) != NULL) n++;
+  check(n == MANY || (a.calmly >= 5 && a.urgently >= 12), "a limit that comes nearer");
+  heed_clear(cx);
+  while (n > 0) heed_drop(views[--n]);
+  heed_drop(x);
+  heed_close(cx);
+}
+
+static void hosts_allocate (void) {
+  failing memory = {.countdown = -1};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory});
+  for (size_t bytes = 1; bytes < MIB; bytes *= 3) {
+    heed_tensor *x = bytes_of(cx, bytes);
+    check((uintptr_t)heed_data(x) % 64 == 0, "where a tensor lies");
+    memset(heed_data(x), 1, bytes);
+    heed_drop(x);
+  }
+  heed_close(cx);
+  check(memory.alive == 0 && memory.bytes == 0, "what a host's allocator gets back");
+}
+
+/* }================================================================== */
+
+
 /* A context has all of its memory, or there is none, and nothing is left. */
 static void contexts_open_whole (void) {
   int n = 0;
@@ -340,6 +422,9 @@ int main (void) {
     nothing_is_kept_beyond();
   }
   peaks_are_noted();
+  hosts_are_asked();
+  if (!HEED_EXACT) hosts_drop_handles();
+  hosts_allocate();
   heed_close(cx);
   if (!failed) puts("ledger: to the byte");
   return failed;
