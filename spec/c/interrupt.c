@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -255,6 +256,43 @@ static void within_a_write (heed_context *cx) {
   heed_drop(x);
 }
 
+/* Zeros, so that nothing depends on what was there before. */
+static void *zeroed (void *self, void *block, size_t old_size, size_t new_size) {
+  (void)self; (void)old_size;
+  if (new_size > 0) return calloc(1, new_size);
+  free(block);
+  return NULL;
+}
+
+/* Replays of work in place, too, do it completely or not at all. */
+static void within_a_replay (void) {
+  static float read[LONG];
+  heed_context *cx = heed_open(&(heed_host){.resize = zeroed});
+  pthread_t other;
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){LONG}, read);
+  heed_memory_trim(cx);
+  bool good = heed_capture_begin(cx, "cpu") &&
+              heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(x), heed_i(1)}, 2);
+  heed_capture *c = heed_capture_end(cx);
+  check(good && c != NULL, "a capture");
+  atomic_store(&ended, false);
+  pthread_create(&other, NULL, interrupt_often, cx);
+  for (int i = 0; i < 200; i++) {
+    heed_capture_replay(cx, c);
+    heed_clear(cx);
+  }
+  atomic_store(&ended, true);
+  pthread_join(other, NULL);
+  heed_interrupted(cx);
+  heed_clear(cx);
+  heed_read(x, HEED_FLOAT32, read);
+  for (int i = 0; i < LONG; i++) good = good && read[i] == read[0];
+  check(good && read[0] > 0, "replays of sums in place, interrupted often");
+  heed_capture_drop(cx, c);
+  heed_drop(x);
+  heed_close(cx);
+}
+
 /* A backward pass adds all gradients or none. */
 static void within_a_pass (heed_context *cx) {
   double g[2] = {-1, -1};
@@ -318,6 +356,7 @@ int main (void) {
   in_a_child(cx);
   before_a_write(cx);
   within_a_write(cx);
+  within_a_replay();
   within_a_pass(cx);
   within_a_sum(cx);
   heed_close(cx);
