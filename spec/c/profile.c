@@ -108,6 +108,29 @@ static void check_captured (heed_context *cx, heed_tensor *x) {
 }
 
 
+/* Replays tell works of gradients from others. */
+static void check_captured_pass (heed_context *cx, heed_tensor *x) {
+  check(heed_capture_begin(cx, "cpu"), "a capture begins");
+  heed_tensor *y = square(cx, x), *sum = heed_call(cx, HEED_sum, (heed_value[]){heed_t(y)}, 1);
+  check(heed_backward(sum, NULL, false), "a pass");
+  heed_capture *c = heed_capture_end(cx);
+  heed_set_gradient(x, NULL);
+  heed_profile *p = heed_profile_begin(cx);
+  check(heed_capture_replay(cx, c), "its replay");
+  heed_profile_end(cx);
+  check(find(p, "mul", false, 0).calls == 1 && find(p, "sum", false, 0).calls == 1 &&
+        find(p, "mul", true, 0).calls > 0, "works of operations, and of gradients");
+  heed_tensor *g = heed_gradient(x);
+  check(g != NULL, "its gradient");
+  heed_drop(g);
+  heed_profile_drop(cx, p);
+  heed_drop(sum);
+  heed_drop(y);
+  heed_capture_drop(cx, c);
+  heed_set_gradient(x, NULL);
+}
+
+
 static int64_t clock_now (void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -312,6 +335,7 @@ int main (void) {
   check_crossed(cx, plain);
   check_seconds(cx, plain);
   check_captured(cx, plain);
+  check_captured_pass(cx, x);
   check_names(cx);
   check_nested(cx, plain);
   check_peaks(cx);
