@@ -131,6 +131,41 @@ static void check_captured_pass (heed_context *cx, heed_tensor *x) {
 }
 
 
+/* Captured work is told by its callers, of which so many have names; long ones are cut. */
+static void check_callers (void) {
+  enum { KNOWN = 256, MANY = KNOWN + 44 };
+  static char names[MANY][60];
+  heed_context *cx = heed_open(NULL);
+  const float one = 1;
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 0, NULL, &one);
+  check(heed_capture_begin(cx, "cpu"), "a capture begins");
+  for (int twice = 0; twice < 2; twice++)
+    for (int i = 0; i < MANY; i++) {
+      snprintf(names[i], sizeof names[i], "%03d of the callers of captured work, a long name", i);
+      heed_set_caller(cx, names[i]);
+      heed_drop(square(cx, x));
+    }
+  heed_set_caller(cx, "mul");
+  heed_drop(square(cx, x));
+  heed_set_caller(cx, NULL);
+  heed_drop(square(cx, x));
+  heed_capture *c = heed_capture_end(cx);
+  heed_profile *p = heed_profile_begin(cx);
+  check(heed_capture_replay(cx, c), "a replay");
+  heed_profile_end(cx);
+  for (int i = 0; i < MANY; i++) {
+    names[i][39] = '\0';
+    check(find(p, names[i], false, 0).calls == (i < KNOWN ? 2 : -1), "a caller");
+  }
+  check(find(p, "mul", false, 0).calls == 2 * (MANY - KNOWN) + 2, "works of other callers");
+  check(heed_profile_records(p) == KNOWN + 2, "no others");
+  heed_profile_drop(cx, p);
+  heed_capture_drop(cx, c);
+  heed_drop(x);
+  heed_close(cx);
+}
+
+
 static int64_t clock_now (void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -336,6 +371,7 @@ int main (void) {
   check_seconds(cx, plain);
   check_captured(cx, plain);
   check_captured_pass(cx, x);
+  check_callers();
   check_names(cx);
   check_nested(cx, plain);
   check_peaks(cx);
