@@ -296,6 +296,15 @@ static void peaks_are_noted (void) {
   check(heed_memory_now(cx).peak > 8 * MIB && heed_memory_now(cx).other > 8 * MIB, "counts");
   scratch_give(cx, 8 * MIB);
   check(heed_memory_now(cx).other < MIB, "until it is given back");
+  const size_t other = heed_memory_now(cx).other;
+  if (heed_memory_now(cx).limit < SIZE_MAX / 4) {
+    check(!scratch_take(cx, SIZE_MAX / 2) && heed_memory_now(cx).other == other, "all there is");
+    check(account_refused(cx, "f"), "more than the machine has");
+    heed_clear(cx);
+  }
+  check(scratch_take(cx, ACCOUNT_READ_EVERY), "what nobody looks at the machine for");
+  check(heed_memory_now(cx).other == other + ACCOUNT_READ_EVERY, "counts, too");
+  scratch_give(cx, ACCOUNT_READ_EVERY);
   heed_memory_limit(cx, MIB);
   check(!scratch_take(cx, 2 * MIB) && !scratch_take(cx, 3 * MIB), "more than the limit");
   check(account_refused(cx, "f") && !account_refused(cx, "f"), "is refused once");
