@@ -354,6 +354,44 @@ static void captures_keep_memory (heed_context *cx) {
 /* }================================================================== */
 
 
+/* Places for results are set as far as they go, by calls that fail, too. */
+static void places_have_ends (heed_context *cx, heed_tensor *x) {
+  heed_tensor *out[HEED_RESULTS + 1], *g[3], *leaf = vector(cx);
+  const heed_value args[] = {heed_t(x), heed_i(1)}, wrong[] = {heed_t(x), heed_i(9)};
+  for (int way = 0; way < 4; way++) {
+    const heed_value *of = way % 2 == 0 ? args : wrong;
+    for (int i = 0; i <= HEED_RESULTS; i++) out[i] = x;
+    const int n = way < 2 ? heed_apply(cx, HEED_topk, of, 2, out)
+                          : heed_apply_on(cx, "cpu", HEED_topk, of, 2, out);
+    check(n == (way % 2 == 0 ? 2 : 0) && (out[0] != NULL) == (n > 0) &&
+          (out[1] != NULL) == (n > 0) && out[2] == NULL, "results");
+    check(out[HEED_RESULTS] == x, "what lies behind them");
+    for (int i = 0; i < HEED_RESULTS; i++) heed_drop(out[i]);
+    heed_clear(cx);
+  }
+  for (int i = 0; i <= HEED_RESULTS; i++) out[i] = x;
+  check(heed_apply_on(cx, "none", HEED_exp, args, 1, out) == 0 && *out == NULL &&
+        out[HEED_RESULTS - 1] == NULL && out[HEED_RESULTS] == x, "results on no device");
+  heed_clear(cx);
+  heed_require_grad(leaf, true);
+  heed_tensor *y = heed_call(cx, HEED_sum, (heed_value[]){heed_t(leaf)}, 1);
+  heed_tensor *const of[] = {leaf, x};
+  for (int way = 0; way < 2; way++) {
+    for (int i = 0; i < 3; i++) g[i] = x;
+    check(heed_gradients(way == 0 ? y : NULL, NULL, 2, of, g, true) == (way == 0) &&
+          (g[0] != NULL) == (way == 0) && g[1] == NULL && g[2] == x, "gradients");
+    heed_drop(g[0]);
+  }
+  for (int type = 0; type < HEED_NTYPES; type++) {
+    unsigned char to[4 * 8 + 1];
+    const size_t bytes = heed_type_bytes((heed_type)type, 4);
+    memset(to, 0x5a, sizeof to);
+    check(heed_read(x, (heed_type)type, to) && to[bytes] == 0x5a, "what is read");
+  }
+  heed_drop(y); heed_drop(leaf);
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   heed_tensor *x = vector(cx);
@@ -369,6 +407,7 @@ int main (void) {
   captures_keep_memory(cx);
   values_are_whole(cx, x);
   blocks_stay_whole(cx);
+  places_have_ends(cx, x);
   heed_drop(x);
   heed_close(cx);
   if (!failed) puts("refusals: in the words that are wanted");
