@@ -199,6 +199,27 @@ static void targets_fit (heed_context *cx) {
 /* }================================================================== */
 
 
+/* A leaf keeps its gradient while that fits what the leaf becomes. */
+static void gradients_stay_that_fit (heed_context *cx) {
+  static const struct { heed_type type; int64_t size; bool stays; } ways[] = {
+    {HEED_FLOAT32, 4, true}, {HEED_FLOAT64, 4, false}, {HEED_FLOAT32, 2, false},
+    {HEED_FLOAT64, 2, false}
+  };
+  for (int i = 0; i < 4; i++) {
+    heed_tensor *x = vector(cx), *g = vector(cx);
+    heed_tensor *from = heed_empty(cx, ways[i].type, 1, &ways[i].size);
+    check(heed_require_grad(x, true) && heed_set_gradient(x, g), "a leaf with a gradient");
+    const int64_t version = heed_version(x);
+    check(heed_take_over(x, from) && heed_type_of(x) == ways[i].type &&
+          heed_numel(x) == ways[i].size && heed_shares_memory(x, from), "other memory");
+    check(heed_requires_grad(x) && heed_is_leaf(x) && heed_version(x) == version + 1, "a leaf yet");
+    heed_tensor *kept = heed_gradient(x);
+    check((kept != NULL) == ways[i].stays, "a gradient that fits");
+    heed_drop(kept); heed_drop(from); heed_drop(g); heed_drop(x);
+  }
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
   contexts_are_apart(cx, other);
@@ -206,6 +227,7 @@ int main (void) {
   saved_values_stay(cx);
   edges_are_counted(cx);
   targets_fit(cx);
+  gradients_stay_that_fit(cx);
   heed_close(other);
   heed_close(cx);
   if (!failed) puts("graphs: refused in the words that are wanted");
