@@ -116,6 +116,13 @@ static void gradients_fit (heed_context *cx) {
   check(heed_take_over(x, pair), "other memory");
   refused(cx, !heed_backward(y, NULL, false), "backward: a leaf is float32 of shape (2) now, and "
           "was float32 of shape (4) when it was used");
+  heed_drop(y);
+  y = heed_call(cx, HEED_sum, (heed_value[]){heed_t(x)}, 1);
+  heed_tensor *same = heed_call(cx, HEED_to, (heed_value[]){heed_t(pair), heed_s("float64")}, 2);
+  check(heed_take_over(x, same), "memory of another type");
+  refused(cx, !heed_backward(y, NULL, false), "backward: a leaf is float64 of shape (2) now, and "
+          "was float32 of shape (2) when it was used");
+  heed_drop(same);
   heed_drop(y); heed_drop(x); heed_drop(z); heed_drop(pair); heed_drop(wide);
 }
 

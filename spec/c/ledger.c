@@ -10,6 +10,8 @@
 #include "failing.h"
 #include "heed.h"
 #include "memory/context.h"
+#include "memory/packed.h"
+#include "tensor/tensor.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -317,6 +319,57 @@ static void peaks_are_noted (void) {
 /* }================================================================== */
 
 
+/* A copy of a weight serves the product that it was made for, while the weight is the same. */
+static void copies_serve_one_product (heed_context *cx) {
+  heed_tensor *x = bytes_of(cx, 4096), *other = bytes_of(cx, 64);
+  const char *data = heed_data(x);
+  storage *s = x->store;
+  const size_t live = heed_memory_now(cx).live;
+  packed_key key = {.from = data, .by = data, .rows = 8, .columns = 16, .size = 4};
+  check(packed_find(s, data) == NULL && packed_ask(s, data), "a copy that is wanted");
+  packed_copy *p = packed_find(s, data);
+  check(p != NULL && packed_ask(s, data) && packed_find(s, data) == p, "once");
+  check(packed_find(s, data + 64) == NULL && packed_find(other->store, data) == NULL, "no other");
+  check(packed_ask(s, data + 64) && packed_find(s, data + 64) != p, "of another part");
+  check(packed_data(p, &key) == NULL, "it is not there yet");
+  void *copy = packed_renew(p, &key, 5000);
+  check(copy != NULL && heed_memory_now(cx).live == live + 5000, "its memory");
+  check(packed_data(p, &key) == NULL, "nor is it made");
+  packed_done(p, &key);
+  check(packed_data(p, &key) == copy, "the copy");
+  for (int i = 0; i < 5; i++) {
+    packed_key wrong = key;
+    if (i == 0) wrong.from = data + 1;
+    else if (i == 1) wrong.by = data + 1;
+    else if (i == 2) wrong.rows += 1;
+    else if (i == 3) wrong.columns += 1;
+    else wrong.size += 1;
+    check(packed_data(p, &wrong) == NULL, "another product");
+    if (i == 0) check(packed_renew(p, &wrong, 5000) == NULL, "another weight");
+  }
+  check(packed_data(p, &key) == copy, "the copy is as it was");
+  s->version++;
+  check(packed_data(p, &key) == NULL, "a weight that has changed");
+  check(packed_renew(p, &key, 5000) == copy && heed_memory_now(cx).live == live + 5000,
+        "its memory serves again");
+  packed_done(p, &key);
+  check(packed_data(p, &key) == copy, "a new copy");
+  check(packed_renew(p, &key, 6000) != NULL && heed_memory_now(cx).live == live + 6000,
+        "memory of another size");
+  check(packed_data(p, &key) == NULL, "which has no copy yet");
+  const heed_memory now = heed_memory_now(cx);
+  heed_memory_limit(cx, now.live + now.other + now.cached);
+  check(packed_renew(p, &key, 7000) == NULL && heed_memory_now(cx).live == live,
+        "a copy that there is no memory for");
+  heed_memory_limit(cx, 0);
+  check(heed_error(cx) == NULL, "is no failure");
+  check(packed_renew(p, &key, 7000) != NULL, "memory again");
+  heed_drop(x);
+  check(heed_memory_now(cx).live == live - 4096, "copies go with their weight");
+  heed_drop(other);
+}
+
+
 /*
 ** {==================================================================
 ** Hosts
@@ -431,6 +484,7 @@ int main (void) {
     nothing_is_kept_beyond();
   }
   peaks_are_noted();
+  if (!HEED_EXACT) copies_serve_one_product(cx);
   hosts_are_asked();
   if (!HEED_EXACT) hosts_drop_handles();
   hosts_allocate();
