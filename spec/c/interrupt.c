@@ -107,6 +107,21 @@ static void by_question (void) {
   heed_close(cx);
 }
 
+static bool count_questions (void *self) {
+  ++*(int64_t *)self;
+  return false;
+}
+
+/* However often work polls, two questions are some milliseconds apart. */
+static void asks_now_and_then (void) {
+  int64_t questions = 0;
+  heed_context *cx = heed_open(&(heed_host){.interrupted = count_questions, .self = &questions});
+  const double began = now();
+  for (int i = 0; i < 100000; i++) check(!heed_interrupted(cx), "a host that goes on");
+  check(questions > 0 && (double)questions < 10 + 1000 * (now() - began), "questions to the host");
+  heed_close(cx);
+}
+
 static bool always (void *self) { return self == NULL; }
 
 enum { MANY = 1 << 22, PARAMETERS = 4096 };
@@ -352,6 +367,7 @@ int main (void) {
   by_thread(cx);
   by_signal(cx);
   by_question();
+  asks_now_and_then();
   long_calls_ask();
   in_a_child(cx);
   before_a_write(cx);
