@@ -308,6 +308,43 @@ static void within_a_replay (void) {
   heed_close(cx);
 }
 
+/* Whatever was held is held no longer: the next interruption is heard. */
+static void hears (heed_context *cx, bool done, const char *what) {
+  check(done, what);
+  heed_interrupt(cx);
+  check(heed_interrupted(cx), what);
+  heed_clear(cx);
+}
+
+static void after_a_write (heed_context *cx) {
+  float one = 1, many[4] = {1, 2, 3, 4};
+  const heed_step step = {.lr = 1, .step = 1};
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 0, NULL, &one);
+  heed_tensor *g = heed_from(cx, HEED_FLOAT32, 0, NULL, &one);
+  heed_tensor *row = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){4}, many);
+  hears(cx, heed_write(x, HEED_FLOAT32, &one), "behind a write");
+  hears(cx, heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(x), heed_i(1)}, 2),
+        "behind a call in place");
+  hears(cx, !heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(x), heed_t(row)}, 2),
+        "behind one that fails");
+  hears(cx, heed_optimize(cx, HEED_SGD, &step, 1, &x, &g, NULL), "behind a step");
+  hears(cx, heed_commit(cx, &(heed_changes){.op = HEED_copy, .ntargets = 1, .targets = &x,
+                                            .operands = &g}), "behind a commit");
+  heed_require_grad(x, true);
+  heed_tensor *y = heed_call(cx, HEED_square, (heed_value[]){heed_t(x)}, 1);
+  hears(cx, heed_backward(y, NULL, false), "behind a pass");
+  hears(cx, !heed_backward(y, NULL, false), "behind one that fails");
+  heed_tensor *norm = heed_clip_gradients(cx, 1, 2, 1, &x);
+  hears(cx, norm != NULL, "behind a clipping");
+  check(heed_capture_begin(cx, "cpu"), "a capture");
+  hears(cx, heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(g), heed_i(1)}, 2),
+        "within a capture");
+  heed_capture *c = heed_capture_end(cx);
+  hears(cx, heed_capture_replay(cx, c), "behind a replay");
+  heed_capture_drop(cx, c);
+  heed_drop(x); heed_drop(g); heed_drop(row); heed_drop(y); heed_drop(norm);
+}
+
 /* A backward pass adds all gradients or none. */
 static void within_a_pass (heed_context *cx) {
   double g[2] = {-1, -1};
@@ -372,6 +409,7 @@ int main (void) {
   in_a_child(cx);
   before_a_write(cx);
   within_a_write(cx);
+  after_a_write(cx);
   within_a_replay();
   within_a_pass(cx);
   within_a_sum(cx);
