@@ -354,6 +354,25 @@ static void captures_keep_memory (heed_context *cx) {
 /* }================================================================== */
 
 
+/* Many elements, which go in pieces. */
+static void long_tensors_are_whole (heed_context *cx) {
+  enum { MOST = (5 << 18) + 3 };
+  static float from[MOST], to[MOST + 1];
+  static const int64_t sizes[] = {(1 << 18) - 1, 1 << 18, (1 << 18) + 1, 1 << 19, MOST};
+  for (int i = 0; i < MOST; i++) from[i] = (float)(i % 4093);
+  for (int i = 0; i < 5; i++) {
+    const size_t bytes = (size_t)sizes[i] * sizeof *from;
+    memset(to, 0, sizeof to);
+    heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, &sizes[i], from);
+    check(heed_read(x, HEED_FLOAT32, to) && memcmp(from, to, bytes) == 0 && to[sizes[i]] == 0,
+          "a long tensor");
+    memset(to, 0, sizeof to);
+    check(heed_write(x, HEED_FLOAT32, to) && heed_write(x, HEED_FLOAT32, from) &&
+          heed_read(x, HEED_FLOAT32, to) && memcmp(from, to, bytes) == 0, "a long write");
+    heed_drop(x);
+  }
+}
+
 /* Places for results are set as far as they go, by calls that fail, too. */
 static void places_have_ends (heed_context *cx, heed_tensor *x) {
   heed_tensor *out[HEED_RESULTS + 1], *g[3], *leaf = vector(cx);
@@ -408,6 +427,7 @@ int main (void) {
   values_are_whole(cx, x);
   blocks_stay_whole(cx);
   places_have_ends(cx, x);
+  long_tensors_are_whole(cx);
   heed_drop(x);
   heed_close(cx);
   if (!failed) puts("refusals: in the words that are wanted");
