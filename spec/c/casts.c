@@ -44,6 +44,32 @@ static void gradients_reach_parameters (heed_context *cx, heed_tensor *x, heed_t
   heed_set_gradient(w, NULL);
 }
 
+/* Conversions that are recorded are none for work between, nor those of that work for a replay. */
+static void captures_have_their_own (heed_context *cx, heed_tensor *x, heed_tensor *w,
+                                     int64_t anew) {
+  const heed_value args[] = {heed_t(x), heed_t(w)};
+  heed_tensor *y[2];
+  double of[4];
+  check(heed_capture_begin(cx, "cpu"), "a capture");
+  y[0] = heed_call(cx, HEED_matmul, args, 2);
+  heed_capture_pause(cx, true);
+  check(works(cx, x, w, 10) == anew, "work in a pause");
+  heed_capture_pause(cx, false);
+  y[1] = heed_call(cx, HEED_matmul, args, 2);
+  heed_capture *c = heed_capture_end(cx);
+  check(works(cx, x, w, 10) == anew, "work behind a capture");
+  heed_set_recording(cx, false);
+  heed_apply_in_place(cx, HEED_mul, (heed_value[]){heed_t(w), heed_i(2)}, 2);
+  check(heed_capture_replay(cx, c), "a replay");
+  for (int i = 0; i < 2; i++) {
+    check(heed_read(y[i], HEED_FLOAT64, of) && of[0] == 20, "which converts what is there");
+    heed_drop(y[i]);
+  }
+  heed_apply_in_place(cx, HEED_div, (heed_value[]){heed_t(w), heed_i(2)}, 2);
+  heed_set_recording(cx, true);
+  heed_capture_drop(cx, c);
+}
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   heed_tensor *x = square(cx, 2), *w = square(cx, 3), *v = square(cx, 7), *other = square(cx, 5);
@@ -73,6 +99,7 @@ int main (void) {
   check(heed_capture_begin(cx, "cpu"), "a capture");
   heed_capture_drop(cx, heed_capture_end(cx));
   check(works(cx, x, w, 10) == anew, "a capture ends what is kept");
+  captures_have_their_own(cx, x, w, anew);
   heed_set_autocast(cx, HEED_FLOAT32);
   check(works(cx, x, w, 10) < kept, "nothing is converted");
   heed_drop(x); heed_drop(w); heed_drop(v); heed_drop(other);
