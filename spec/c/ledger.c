@@ -209,17 +209,25 @@ static void storage_has_classes (heed_context *cx) {
 
 /* Pages of the largest are never touched. */
 static void the_largest_have_none (heed_context *cx) {
-  const size_t most = (size_t)4 << 30;
-  if (heed_memory_now(cx).limit < 3 * most) return;
+  const size_t most = (size_t)4 << 30, limit = heed_memory_now(cx).limit;
+  heed_memory_limit(cx, 4 * most);
   const size_t live = heed_memory_now(cx).live;
-  heed_tensor *x = bytes_of(cx, most), *y = bytes_of(cx, most + 1);
-  if (x != NULL && y != NULL)
-    check(heed_memory_now(cx).live == live + most + most + 4096, "whole pages");
+  heed_tensor *x = bytes_of(cx, most - 5), *y = bytes_of(cx, most + 1);
+  if (x != NULL && y != NULL) {
+    check(heed_memory_now(cx).live == live + most + most + 4096, "a size, and whole pages");
+    heed_drop(x);
+    check(heed_memory_now(cx).cached == most, "the largest that is kept");
+    heed_drop(y);
+    check(heed_memory_now(cx).cached == 0, "nothing is, where little is live");
+  }
+  else {
+    check(limit < 4 * most, "memory");
+    heed_drop(x);
+    heed_drop(y);
+  }
   heed_clear(cx);
-  heed_drop(y);
-  check(heed_memory_now(cx).cached == 0, "which are not kept");
-  heed_drop(x);
   heed_memory_trim(cx);
+  heed_memory_limit(cx, 0);
 }
 
 static void sizes_wanted_longest_ago_go (heed_context *cx) {
