@@ -138,6 +138,23 @@ static void in_a_child (pool *p) {
 
 
 /* A piece of a job asks for other numbers of threads than the job has. */
+/* A grain below 1 is one of 1; there may be nothing to do. */
+static void odd_grains (pool *p) {
+  static int times[MOST];
+  for (int64_t grain = -3; grain <= 0; grain++) {
+    job j = {.threads = p, .n = MOST, .grain = 1, .times = times};
+    memset(times, 0, sizeof times);
+    pool_run(p, MOST, grain, count, &j);
+    int64_t once = 0;
+    for (int64_t i = 0; i < MOST; i++) once += times[i] == 1;
+    check(once == MOST, "an odd grain", MOST, grain);
+    memset(times, 0, sizeof times);
+    for (int64_t n = -5; n <= 0; n++) pool_run(p, n, grain, count, &j);
+    for (int64_t i = 0; i < MOST; i++) check(times[i] == 0, "nothing to do", i, grain);
+  }
+}
+
+
 static void resize (void *arg, int64_t from, int64_t to) {
   job *j = arg;
   for (int i = 1; i <= 9; i++)
@@ -223,6 +240,7 @@ int main (void) {
     all_take_part(p, threads, "threads that take part");
     in_a_child(p);
     bad_numbers(p);
+    odd_grains(p);
     check(pool_resize(p, 2), "another number of threads", 2, 1);
     all_take_part(p, 2, "threads of two that take part");
     all_sizes(p, "jobs of two");
