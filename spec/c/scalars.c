@@ -270,6 +270,12 @@ static void states_are_checked (void) {
   check(generator_normal(&h) == g.normal && !h.has_normal, "the second of a pair");
   generator_normal(&g);
   for (int i = 0; i < 2000; i++) check(generator_32(&g) == generator_32(&h), "what follows");
+  const float kept = 0.25f;          /* PyTorch's, which heed only hands on */
+  memcpy(bytes + 5044, &kept, sizeof kept);
+  bytes[5048] = 1;
+  check(generator_load(&h, bytes), "a state with a float");
+  generator_save(&h, again);
+  check(memcmp(bytes, again, sizeof bytes) == 0, "the float, too");
   for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
     memcpy(bytes + 8, &states[i].left, 4);
     memcpy(bytes + 12, &states[i].seeded, 4);
