@@ -345,7 +345,7 @@ static void peaks_are_noted (void) {
 
 /* A copy of a weight serves the product that it was made for, while the weight is the same. */
 static void copies_serve_one_product (heed_context *cx) {
-  heed_tensor *x = bytes_of(cx, 4096), *other = bytes_of(cx, 64);
+  heed_tensor *x = bytes_of(cx, 131072), *other = bytes_of(cx, 64);
   const char *data = heed_data(x);
   storage *s = x->store;
   const size_t live = heed_memory_now(cx).live;
@@ -355,6 +355,10 @@ static void copies_serve_one_product (heed_context *cx) {
   check(p != NULL && packed_ask(s, data) && packed_find(s, data) == p, "once");
   check(packed_find(s, data + 64) == NULL && packed_find(other->store, data) == NULL, "no other");
   check(packed_ask(s, data + 64) && packed_find(s, data + 64) != p, "of another part");
+  for (int i = 2; i < 2000; i++) check(packed_ask(s, data + 64 * i), "many parts");
+  for (int i = 0; i < 2000; i++)
+    check(packed_find(s, data + 64 * i) != NULL && packed_find(s, data + 64 * i)->from ==
+          data + 64 * i, "a part among many");
   check(packed_data(p, &key) == NULL, "it is not there yet");
   void *copy = packed_renew(p, &key, 5000);
   check(copy != NULL && heed_memory_now(cx).live == live + 5000, "its memory");
@@ -389,7 +393,7 @@ static void copies_serve_one_product (heed_context *cx) {
   check(heed_error(cx) == NULL, "is no failure");
   check(packed_renew(p, &key, 7000) != NULL, "memory again");
   heed_drop(x);
-  check(heed_memory_now(cx).live == live - 4096, "copies go with their weight");
+  check(heed_memory_now(cx).live == live - 131072, "copies go with their weight");
   heed_drop(other);
 }
 
