@@ -106,11 +106,127 @@ static void two_contexts (heed_context *cx) {
 }
 
 
+/* The storage of a number that captured work needed is written at once, and outlives it. */
+static void numbers_outlive_captures (heed_context *cx) {
+  heed_tensor *n = heed_number(cx, 5);
+  const heed_value wide[] = {heed_t(n), heed_l(1, (int64_t[]){N})};
+  check(heed_capture_begin(cx, DEVICE), "a capture begins");
+  heed_tensor *view = heed_call(cx, HEED_expand, wide, 2);
+  heed_tensor *lost = heed_call(cx, HEED_neg, (heed_value[]){heed_t(view)}, 1);
+  heed_capture_drop(cx, heed_capture_end(cx));
+  float got[N];
+  check(!heed_read(lost, HEED_FLOAT32, got) && heed_error(cx) != NULL &&
+        strcmp(heed_error(cx), "a tensor has no value: the work that makes it was captured, and "
+               "then dropped") == 0, "a result of the capture has no value");
+  heed_clear(cx);
+  check(is(view, 5, 5, 5), "a view of the number has its value");
+  check(heed_read(n, HEED_FLOAT32, got) && got[0] == 5, "and the number");
+  heed_drop(lost);
+  heed_drop(view);
+  heed_drop(n);
+}
+
+
+/* What a capture changes, and what may stand in the place of what it read. */
+static void inputs_are_apart (heed_context *cx) {
+  heed_tensor *x = vector(cx, 1), *z = vector(cx, 2), *fresh = vector(cx, 3);
+  heed_tensor *number = heed_number(cx, 1);
+  heed_tensor *one = heed_from(cx, HEED_FLOAT32, 0, NULL, &(float){1});
+  heed_tensor *wide = heed_call(cx, HEED_expand,
+                                (heed_value[]){heed_t(one), heed_l(1, (int64_t[]){N})}, 2);
+  heed_tensor *view = heed_call(cx, HEED_view,
+                                (heed_value[]){heed_t(x), heed_l(1, (int64_t[]){N})}, 2);
+  check(heed_capture_begin(cx, DEVICE), "a capture begins");
+  heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(x), heed_t(z)}, 2);
+  heed_tensor *y = heed_call(cx, HEED_neg, (heed_value[]){heed_t(x)}, 1);
+  heed_capture *c = heed_capture_end(cx);
+  check(heed_capture_changes(c, x) && !heed_capture_changes(c, z) &&
+        !heed_capture_changes(c, fresh) && heed_capture_changes(c, NULL) &&
+        !heed_capture_changes(NULL, x) && !heed_capture_changes(NULL, NULL), "what it changes");
+  check(heed_shares_memory(x, view) && heed_shares_memory(x, x) && !heed_shares_memory(x, z) &&
+        !heed_shares_memory(number, number) && !heed_shares_memory(NULL, x) &&
+        !heed_shares_memory(x, NULL), "memory that is shared");
+  check(heed_capture_apart(c, x, fresh) && heed_capture_apart(c, z, fresh) &&
+        heed_capture_apart(c, x, NULL) && heed_capture_apart(NULL, x, x), "other memory");
+  check(!heed_capture_apart(c, x, z) && !heed_capture_apart(c, z, x) &&
+        !heed_capture_apart(c, z, view), "memory that it changes, or reads");
+  check(!heed_capture_apart(c, x, y) && heed_capture_apart(c, z, y), "memory that it made");
+  check(heed_capture_apart(c, z, z) && heed_capture_apart(c, z, number) &&
+        heed_capture_apart(c, z, wide), "what is read alone");
+  check(!heed_capture_apart(c, x, number) && !heed_capture_apart(c, x, wide),
+        "what cannot be changed");
+  check(heed_capture_state_of(c) == HEED_CAPTURE_READY && heed_capture_steps(c) == 0 &&
+        heed_capture_steps(NULL) == 0 && heed_capture_state_of(NULL) == HEED_CAPTURE_READY,
+        "its state");
+  heed_capture_drop(cx, c);
+  heed_capture_drop(cx, NULL);
+  heed_capture_drop(NULL, NULL);
+  check(!heed_capture_replay(cx, NULL) && !heed_capture_replay(NULL, NULL) &&
+        heed_error(cx) == NULL, "no capture");
+  heed_drop(x); heed_drop(z); heed_drop(fresh); heed_drop(number); heed_drop(one); heed_drop(wide);
+  heed_drop(view); heed_drop(y);
+}
+
+
+/* A capture that was never done takes back what it did, and not what came later. */
+static void takes_back_its_own (heed_context *cx) {
+  heed_tensor *x = vector(cx, 1), *w = vector(cx, 2), *other = vector(cx, 3), *in = vector(cx, 4);
+  check(heed_require_grad(w, true), "w is a leaf");
+  heed_tensor *y = heed_call(cx, HEED_mul, (heed_value[]){heed_t(w), heed_i(2)}, 2);
+  heed_tensor *z = heed_call(cx, HEED_mul, (heed_value[]){heed_t(w), heed_i(3)}, 2);
+  heed_tensor *v = vector(cx, 5), *all[] = {x, w, y, z, in};
+  check(heed_require_grad(v, true), "v is a leaf");
+  check(heed_capture_begin(cx, DEVICE), "a capture begins");
+  for (int i = 0; i < 4; i++)
+    heed_drop(heed_call(cx, HEED_neg, (heed_value[]){heed_t(all[i])}, 1));
+  heed_apply_in_place(cx, HEED_mul, (heed_value[]){heed_t(z), heed_t(v)}, 2);
+  heed_apply_in_place(cx, HEED_mul, (heed_value[]){heed_t(in), heed_t(v)}, 2);
+  heed_capture *c = heed_capture_end(cx);
+  const int64_t version = heed_version(in);
+  check(heed_require_grad(x, true) && heed_require_grad(w, false), "a leaf more, and one less");
+  check(heed_take_over(y, other) && !heed_requires_grad(y), "a tensor with other memory");
+  check(heed_take_over(z, other) && heed_apply_in_place(cx, HEED_mul, (heed_value[]){heed_t(z),
+        heed_t(v)}, 2) && heed_requires_grad(z), "another, with a graph");
+  heed_capture_drop(cx, c);
+  check(heed_requires_grad(x) && heed_is_leaf(x), "it is a leaf yet");
+  check(!heed_requires_grad(w), "it is none any more");
+  check(!heed_requires_grad(y) && heed_shares_memory(y, other), "the other memory has no graph");
+  check(!heed_requires_grad(in) && heed_version(in) == version - 1, "a change that was not done");
+  heed_tensor *sum = heed_call(cx, HEED_sum, (heed_value[]){heed_t(z)}, 1);
+  check(heed_backward(sum, NULL, false) && has_gradient(v, 3, 4, 5), "nor has the graph gone");
+  for (int i = 0; i < 5; i++) heed_drop(all[i]);
+  heed_drop(other); heed_drop(v); heed_drop(sum);
+}
+
+
+/* A replay that does not begin makes no gradient, though the one before it did. */
+static void stops_before_it_begins (heed_context *cx) {
+  heed_tensor *x = vector(cx, 1), *w = vector(cx, 7);
+  check(heed_require_grad(w, true), "w is a leaf");
+  heed_capture *c = capture(cx, w, x);
+  heed_set_gradient(w, NULL);
+  check(heed_capture_replay(cx, c) && has_gradient(w, 1, 2, 3), "a replay");
+  heed_set_gradient(w, NULL);
+  heed_interrupt(cx);
+  check(!heed_capture_replay(cx, c) && heed_gradient(w) == NULL, "one that does not begin");
+  check(strcmp(heed_error(cx), "capture: interrupted") == 0, "what it says");
+  heed_clear(cx);
+  check(heed_capture_replay(cx, c) && has_gradient(w, 1, 2, 3), "the next one");
+  heed_capture_drop(cx, c);
+  heed_drop(x);
+  heed_drop(w);
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   draws(cx);
   interrupts(cx);
   two_contexts(cx);
+  numbers_outlive_captures(cx);
+  inputs_are_apart(cx);
+  takes_back_its_own(cx);
+  stops_before_it_begins(cx);
   heed_close(cx);
   if (without_failures()) with_failures();
   printf("%d wrong\n", wrong);

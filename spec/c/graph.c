@@ -1,10 +1,13 @@
 /*
-** graph.c - what a graph costs: the bytes that recorded operations keep, and give back.
+** graph.c - what a graph costs: the bytes that recorded operations keep, and give back; and a pass
+** within a pass, where memory ends.
 */
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "failing.h"
 #include "heed.h"
 
 enum { LENGTH = 4096, MOST = 640 };    /* operations of a chain; bytes for each of them */
@@ -49,6 +52,106 @@ static bool check (heed_context *cx, const size_t *alive, heed_op op, heed_tenso
   return good;
 }
 
+
+/*
+** {==================================================================
+** A pass within a pass
+** ===================================================================
+*/
+
+typedef struct inner {
+  heed_context *cx;
+  failing *memory;
+  heed_tensor *y;                  /* its pass reaches what waits in the outer one */
+  long n;                          /* the request for memory that fails; -1: none */
+} inner;
+
+static bool pass_again (void *self, int noutputs, heed_tensor *const *gradients, int ninputs,
+                        heed_tensor **results) {
+  inner *in = self;
+  (void)noutputs; (void)ninputs;
+  if (in->n >= 0) heed_memory_trim(in->cx);
+  in->memory->countdown = in->n;
+  const bool good = heed_backward(in->y, NULL, true);
+  in->memory->countdown = -1;
+  if (good) *results = heed_keep(*gradients);
+  return good;
+}
+
+/* 1: there are not so many requests; 0: the pass fails whole; -1: wrong. */
+static int within_pass (long n, bool onwards) {
+  failing memory = {.countdown = -1, .onwards = onwards, .twice = true};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory,
+                                            .threads = 1});
+  double value = 3;
+  inner in = {cx, &memory, NULL, n};
+  const heed_custom custom = {pass_again, NULL, &in};
+  heed_tensor *x = heed_from(cx, HEED_FLOAT64, 0, NULL, &value);
+  heed_require_grad(x, true);
+  heed_tensor *square = heed_call(cx, HEED_square, (heed_value[]){heed_t(x)}, 1);
+  heed_tensor *twice = heed_call(cx, HEED_mul, (heed_value[]){heed_t(square), heed_i(2)}, 2);
+  in.y = heed_call(cx, HEED_sub, (heed_value[]){heed_t(square), heed_t(twice)}, 2);
+  heed_tensor *z = heed_from(cx, HEED_FLOAT64, 0, NULL, &value);
+  bool good = heed_record_custom(cx, &custom, 1, &x, 1, &z);
+  heed_tensor *y = heed_call(cx, HEED_add, (heed_value[]){heed_t(square), heed_t(z)}, 2);
+  const bool done = heed_backward(y, NULL, true);
+  if (done) good = good && heed_error(cx) == NULL;
+  else {
+    const char *error = heed_error(cx);
+    good = good && memory.failed && error != NULL && strstr(error, "not enough memory") != NULL &&
+           heed_gradient(x) == NULL;
+    heed_clear(cx);
+    in.n = -1;
+    good = good && heed_backward(y, NULL, true);
+  }
+  heed_tensor *g = heed_gradient(x);
+  good = good && heed_read(g, HEED_FLOAT64, &value) && value == 1;     /* 6 + 1 - 6 */
+  heed_drop(g); heed_drop(y); heed_drop(z); heed_drop(in.y); heed_drop(twice);
+  heed_drop(square); heed_drop(x);
+  heed_close(cx);
+  return !good || memory.alive != 0 ? -1 : done && !memory.failed;
+}
+
+static bool passes_fail_whole (bool onwards) {
+  int result = 0;
+  long n = 0;
+  while (n < 1000 && (result = within_pass(n, onwards)) == 0) n++;
+  if (result != 1 || n < 3) printf("graph: a pass within a pass, without memory %ld: wrong\n", n);
+  return result == 1 && n >= 3;
+}
+
+/* }================================================================== */
+
+
+static bool sets_recording (void *self, int noutputs, heed_tensor *const *gradients, int ninputs,
+                            heed_tensor **results) {
+  (void)noutputs; (void)gradients; (void)ninputs;
+  *results = NULL;
+  heed_set_recording(self, false);
+  return true;
+}
+
+/* What a hook sets holds until it returns: the gradient behind it is recorded. */
+static bool hooks_set_nothing (void) {
+  heed_context *cx = heed_open(NULL);
+  const heed_custom hook = {sets_recording, NULL, cx};
+  const double three = 3;
+  double value = 0;
+  heed_tensor *x = heed_from(cx, HEED_FLOAT64, 0, NULL, &three), *g = NULL, *twice = NULL;
+  heed_require_grad(x, true);
+  heed_tensor *square = heed_call(cx, HEED_square, (heed_value[]){heed_t(x)}, 1);
+  heed_tensor *y = heed_call(cx, HEED_square, (heed_value[]){heed_t(square)}, 1);
+  bool good = heed_add_hook(square, &hook) != NULL &&
+              heed_recorded_gradients(y, NULL, 1, &x, &g) && heed_recording(cx) &&
+              heed_gradients(g, NULL, 1, &x, &twice, false) &&
+              heed_read(twice, HEED_FLOAT64, &value) && value == 108;        /* of x^4: 12 x^2 */
+  if (!good) puts("graph: what a hook sets stays set");
+  heed_drop(twice); heed_drop(g); heed_drop(y); heed_drop(square); heed_drop(x);
+  heed_close(cx);
+  return good;
+}
+
+
 int main (void) {
   size_t alive = 0;
   heed_host host = {.resize = resize, .self = &alive, .threads = 1};
@@ -63,5 +166,6 @@ int main (void) {
   heed_drop(x);
   heed_drop(w);
   heed_close(cx);
-  return good && alive == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return good && alive == 0 && passes_fail_whole(true) && passes_fail_whole(false) &&
+         hooks_set_nothing() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -103,6 +104,21 @@ static void by_question (void) {
   check(y == NULL && strcmp(heed_error(cx), "matmul: interrupted") == 0, "stopped by a host");
   at = now() + 1e9;
   check(goes_on(cx), "the call after that");
+  heed_close(cx);
+}
+
+static bool count_questions (void *self) {
+  ++*(int64_t *)self;
+  return false;
+}
+
+/* However often work polls, two questions are some milliseconds apart. */
+static void asks_now_and_then (void) {
+  int64_t questions = 0;
+  heed_context *cx = heed_open(&(heed_host){.interrupted = count_questions, .self = &questions});
+  const double began = now();
+  for (int i = 0; i < 100000; i++) check(!heed_interrupted(cx), "a host that goes on");
+  check(questions > 0 && (double)questions < 10 + 1000 * (now() - began), "questions to the host");
   heed_close(cx);
 }
 
@@ -255,6 +271,80 @@ static void within_a_write (heed_context *cx) {
   heed_drop(x);
 }
 
+/* Zeros, so that nothing depends on what was there before. */
+static void *zeroed (void *self, void *block, size_t old_size, size_t new_size) {
+  (void)self; (void)old_size;
+  if (new_size > 0) return calloc(1, new_size);
+  free(block);
+  return NULL;
+}
+
+/* Replays of work in place, too, do it completely or not at all. */
+static void within_a_replay (void) {
+  static float read[LONG];
+  heed_context *cx = heed_open(&(heed_host){.resize = zeroed});
+  pthread_t other;
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){LONG}, read);
+  heed_memory_trim(cx);
+  bool good = heed_capture_begin(cx, "cpu") &&
+              heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(x), heed_i(1)}, 2);
+  heed_capture *c = heed_capture_end(cx);
+  check(good && c != NULL, "a capture");
+  atomic_store(&ended, false);
+  pthread_create(&other, NULL, interrupt_often, cx);
+  for (int i = 0; i < 200; i++) {
+    heed_capture_replay(cx, c);
+    heed_clear(cx);
+  }
+  atomic_store(&ended, true);
+  pthread_join(other, NULL);
+  heed_interrupted(cx);
+  heed_clear(cx);
+  heed_read(x, HEED_FLOAT32, read);
+  for (int i = 0; i < LONG; i++) good = good && read[i] == read[0];
+  check(good && read[0] > 0, "replays of sums in place, interrupted often");
+  heed_capture_drop(cx, c);
+  heed_drop(x);
+  heed_close(cx);
+}
+
+/* Whatever was held is held no longer: the next interruption is heard. */
+static void hears (heed_context *cx, bool done, const char *what) {
+  check(done, what);
+  heed_interrupt(cx);
+  check(heed_interrupted(cx), what);
+  heed_clear(cx);
+}
+
+static void after_a_write (heed_context *cx) {
+  float one = 1, many[4] = {1, 2, 3, 4};
+  const heed_step step = {.lr = 1, .step = 1};
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 0, NULL, &one);
+  heed_tensor *g = heed_from(cx, HEED_FLOAT32, 0, NULL, &one);
+  heed_tensor *row = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){4}, many);
+  hears(cx, heed_write(x, HEED_FLOAT32, &one), "behind a write");
+  hears(cx, heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(x), heed_i(1)}, 2),
+        "behind a call in place");
+  hears(cx, !heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(x), heed_t(row)}, 2),
+        "behind one that fails");
+  hears(cx, heed_optimize(cx, HEED_SGD, &step, 1, &x, &g, NULL), "behind a step");
+  hears(cx, heed_commit(cx, &(heed_changes){.op = HEED_copy, .ntargets = 1, .targets = &x,
+                                            .operands = &g}), "behind a commit");
+  heed_require_grad(x, true);
+  heed_tensor *y = heed_call(cx, HEED_square, (heed_value[]){heed_t(x)}, 1);
+  hears(cx, heed_backward(y, NULL, false), "behind a pass");
+  hears(cx, !heed_backward(y, NULL, false), "behind one that fails");
+  heed_tensor *norm = heed_clip_gradients(cx, 1, 2, 1, &x);
+  hears(cx, norm != NULL, "behind a clipping");
+  check(heed_capture_begin(cx, "cpu"), "a capture");
+  hears(cx, heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(g), heed_i(1)}, 2),
+        "within a capture");
+  heed_capture *c = heed_capture_end(cx);
+  hears(cx, heed_capture_replay(cx, c), "behind a replay");
+  heed_capture_drop(cx, c);
+  heed_drop(x); heed_drop(g); heed_drop(row); heed_drop(y); heed_drop(norm);
+}
+
 /* A backward pass adds all gradients or none. */
 static void within_a_pass (heed_context *cx) {
   double g[2] = {-1, -1};
@@ -267,6 +357,12 @@ static void within_a_pass (heed_context *cx) {
   check(!heed_backward(y, NULL, true), "a backward pass");
   heed_clear(cx);
   check(heed_gradient(a) == NULL && heed_gradient(b) == NULL, "gradients after it");
+  heed_tensor *z = heed_call(cx, HEED_mul, (heed_value[]){heed_t(y), heed_i(2)}, 2);
+  check(heed_backward(z, NULL, true), "one through what it began with");
+  heed_tensor *of_a = heed_gradient(a);
+  check(heed_read(of_a, HEED_FLOAT64, g) && *g == -2, "its gradient");
+  heed_drop(of_a);
+  heed_drop(z);
   check(heed_backward(y, NULL, false), "another one");
   heed_drop(a);
   heed_drop(b);
@@ -299,17 +395,51 @@ static void between_changes (heed_context *cx) {
   heed_drop(x); heed_drop(y); heed_drop(z); heed_drop(one);
 }
 
+static bool double_then_stop (void *self, int n, heed_tensor *const *gradients, int ninputs,
+                              heed_tensor **results) {
+  heed_context *cx = heed_context_of(*gradients);
+  (void)n; (void)ninputs;
+  *results = heed_call(cx, HEED_mul, (heed_value[]){heed_t(*gradients), heed_i(2)}, 2);
+  if (*(bool *)self) heed_interrupt(cx);
+  return true;
+}
+
+/* A pass that stops while two gradients of one tensor are summed leaves nothing behind. */
+static void within_a_sum (heed_context *cx) {
+  bool stop = true;
+  double value = 0;
+  const heed_custom custom = {double_then_stop, NULL, &stop};
+  heed_tensor *x = heed_from(cx, HEED_FLOAT64, 0, NULL, &value);
+  heed_require_grad(x, true);
+  heed_tensor *z = heed_from(cx, HEED_FLOAT64, 0, NULL, &value);
+  check(heed_record_custom(cx, &custom, 1, &x, 1, &z), "an operation that interrupts");
+  heed_tensor *y = heed_call(cx, HEED_add, (heed_value[]){heed_t(x), heed_t(z)}, 2);
+  check(!heed_backward(y, NULL, true) && heed_error(cx) != NULL &&
+        strcmp(heed_error(cx), "backward: interrupted") == 0, "a sum of gradients");
+  heed_clear(cx);
+  check(heed_gradient(x) == NULL, "the gradient after it");
+  stop = false;
+  check(heed_backward(y, NULL, true), "the pass once more");
+  heed_tensor *g = heed_gradient(x);
+  check(heed_read(g, HEED_FLOAT64, &value) && value == 3, "its gradient");
+  heed_drop(g); heed_drop(y); heed_drop(z); heed_drop(x);
+}
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   by_thread(cx);
   by_signal(cx);
   by_question();
+  asks_now_and_then();
   long_calls_ask();
   in_a_child(cx);
   before_a_write(cx);
   within_a_write(cx);
+  after_a_write(cx);
+  within_a_replay();
   within_a_pass(cx);
   between_changes(cx);
+  within_a_sum(cx);
   heed_close(cx);
   heed_interrupt(NULL);
   printf("interrupt: %s\n", failed ? "wrong" : "calls of hours stop, what is written is whole");

@@ -271,7 +271,12 @@ static void handlers_come_back (void) {
   signal(SIGBUS, jump);                  /* the host's, above heed's */
   heed_drop(t);
   check(is_handler(jump), "a handler that came later");
-  signal(SIGBUS, SIG_DFL);
+  signal(SIGBUS, SIG_DFL);               /* and heed's with it */
+  t = map_whole(cx, file);
+  check(ftruncate(file, 4096) == 0, "a shorter file");
+  check(sum_of(cx, t) == -1 && has_failed(cx, "ones became shorter"), "a handler made anew");
+  heed_drop(t);
+  check(is_handler(SIG_DFL), "no handler");
   heed_close(cx);
   close(file);
   close(short_file);
@@ -314,8 +319,18 @@ static void wrong_calls_fail (void) {
   check(heed_map(cx, folder, NULL) == NULL && has_failed(cx, "not empty expected"), "a folder");
   check(heed_map(NULL, file, NULL) == NULL, "no context");
   heed_mapping *m = heed_map(cx, file, NULL);
-  check(heed_map_tensor(m, HEED_FLOAT32, 1, n, 4) == NULL && has_failed(cx, "from byte 4 on"),
+  char message[100];
+  snprintf(message, sizeof message, "map: %d.0 MiB from byte 4 on expected in a file of %d.0 MiB",
+           BYTES >> 20, BYTES >> 20);
+  check(heed_map_tensor(m, HEED_FLOAT32, 1, n, 4) == NULL && has_failed(cx, message),
         "bytes behind the end");
+  heed_tensor *none = heed_map_tensor(m, HEED_UINT8, 1, (int64_t[]){0}, BYTES);
+  heed_tensor *last = heed_map_tensor(m, HEED_UINT8, 1, (int64_t[]){1}, BYTES - 1);
+  check(none != NULL && last != NULL, "up to the end");
+  check(heed_map_tensor(m, HEED_UINT8, 1, (int64_t[]){0}, BYTES + 1) == NULL &&
+        has_failed(cx, "map: 0 bytes from byte"), "beyond the end");
+  heed_drop(none);
+  heed_drop(last);
   check(heed_map_tensor(m, HEED_FLOAT32, 1, many, 0) == NULL && has_failed(cx, "too many elements"),
         "too many elements");
   check(heed_map_tensor(m, HEED_FLOAT64, 0, NULL, 4) == NULL && has_failed(cx, "a multiple of 8"),
@@ -323,6 +338,13 @@ static void wrong_calls_fail (void) {
   check(heed_map_tensor(m, HEED_BOOL, 0, NULL, 0) == NULL && has_failed(cx, "other than bool"),
         "booleans");
   check(heed_map_tensor(NULL, HEED_FLOAT32, 0, NULL, 0) == NULL, "no mapping");
+  check(ftruncate(file, 4096) == 0, "a shorter file");
+  heed_tensor *t = heed_map_tensor(m, HEED_FLOAT32, 1, n, 0);
+  check(sum_of(cx, t) == -1 && has_failed(cx, "sum: a file became shorter while it was mapped, or "
+        "its disk fails"), "a file without a name");
+  heed_drop(t);
+  check(ftruncate(file, 0) == 0 && heed_map(cx, file, NULL) == NULL &&
+        has_failed(cx, "map: a file that is not empty expected"), "an empty file");
   heed_unmap(m);
   heed_unmap(NULL);
   heed_close(cx);

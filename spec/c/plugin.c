@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "heed.h"
+#include "memory/context.h"
 
 static int failed;
 
@@ -29,6 +30,39 @@ static void check (const char *program, const char *name, const char *wanted) {
   heed_close(cx);
 }
 
+/* Why there is no device where HEED_CUDA names this. */
+static void has_reason (const char *given, const char *begin) {
+  setenv("HEED_CUDA", given, 1);
+  heed_context *cx = heed_open(NULL);
+  const char *got = heed_device_reason(cx, "cuda");
+  if (got == NULL || strncmp(got, begin, strlen(begin)) != 0) {
+    printf("plugin: '%s' expected, got '%s'\n", begin, got != NULL ? got : "");
+    failed = 1;
+  }
+  heed_close(cx);
+}
+
+static void names_have_numbers (void) {
+  static const struct { const char *name; int index; } names[] = {
+    {NULL, -1}, {"", -1}, {"cpu", -1}, {"cud", -1}, {"cudax", -1}, {"cuda", 0}, {"cuda:", -1},
+    {"cuda:0", 0}, {"cuda:7", 7}, {"cuda:12", 12}, {"cuda:012", 12}, {"cuda:999", 999},
+    {"cuda:1000", -1}, {"cuda:1a", -1}, {"cuda:a", -1}, {"cuda:-1", -1}, {"cuda0", -1},
+    {"cuda: 1", -1}, {"xcuda", -1}
+  };
+  heed_context *cx = heed_open(NULL);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (core_device_index(names[i].name) == names[i].index) continue;
+    printf("plugin: the number of '%s': wrong\n", names[i].name);
+    failed = 1;
+  }
+  if (core_find_device(cx, "cpu") == NULL || core_find_device(cx, "cuda") != NULL ||
+      core_find_device(cx, "cuda:1") != NULL || core_find_device(cx, NULL) != NULL) {
+    puts("plugin: devices by their names: wrong");
+    failed = 1;
+  }
+  heed_close(cx);
+}
+
 int main (int n, char **arguments) {
   char rows[200];
   if (n < 1) return 1;
@@ -40,6 +74,10 @@ int main (int n, char **arguments) {
     check(arguments[0], others[i],
           "cuda.so was built for another version of heed: its interface differs");
   check(arguments[0], "same", "it has no devices");
+  has_reason("/no/such.so", "HEED_CUDA names a file that is not there: /no/such.so");
+  has_reason("/dev/null", "cuda.so can't be loaded: ");
+  has_reason("", "built without CUDA: there is no cuda.so");
+  names_have_numbers();
   if (!failed) puts("plugin: others than the core's are refused");
   return failed;
 }

@@ -4,7 +4,10 @@
 ** equal shares of a short one.
 */
 
+#include <dirent.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -171,6 +174,23 @@ static void in_a_child (pool *p) {
 
 
 /* A piece of a job asks for other numbers of threads than the job has. */
+/* A grain below 1 is one of 1; there may be nothing to do. */
+static void odd_grains (pool *p) {
+  static int times[MOST];
+  for (int64_t grain = -3; grain <= 0; grain++) {
+    job j = {.threads = p, .n = MOST, .grain = 1, .times = times};
+    memset(times, 0, sizeof times);
+    pool_run(p, MOST, grain, count, &j);
+    int64_t once = 0;
+    for (int64_t i = 0; i < MOST; i++) once += times[i] == 1;
+    check(once == MOST, "an odd grain", MOST, grain);
+    memset(times, 0, sizeof times);
+    for (int64_t n = -5; n <= 0; n++) pool_run(p, n, grain, count, &j);
+    for (int64_t i = 0; i < MOST; i++) check(times[i] == 0, "nothing to do", i, grain);
+  }
+}
+
+
 static void resize (void *arg, int64_t from, int64_t to) {
   job *j = arg;
   for (int i = 1; i <= 9; i++)
@@ -193,8 +213,59 @@ static void bad_numbers (pool *p) {
 }
 
 
+/* Threads of this process; 0 where that is not known. */
+static int threads_here (void) {
+  DIR *tasks = opendir("/proc/self/task");
+  int n = 0;
+  if (tasks == NULL) return 0;
+  for (const struct dirent *e; (e = readdir(tasks)) != NULL;) n += *e->d_name != '.';
+  closedir(tasks);
+  return n;
+}
+
+
+/* A thread that was joined may be listed for a moment more. */
+static void has_threads (int n, const char *what) {
+  for (int i = 0; i < PATIENCE && threads_here() > n; i++) usleep(100);
+  check(threads_here() == n || threads_here() == 0, what, n, threads_here());
+}
+
+
+static bool same_signals (const sigset_t *before) {
+  sigset_t now;
+  pthread_sigmask(SIG_SETMASK, NULL, &now);
+  for (int i = 1; i < 32; i++)
+    if (sigismember(&now, i) != sigismember(before, i)) return false;
+  return true;
+}
+
+
+/* Workers begin with the first job that is worth one, and end with the pool. */
+static void threads_come_and_go (int threads) {
+  static interruption none;
+  const int before = threads_here();
+  sigset_t signals;
+  pthread_sigmask(SIG_SETMASK, NULL, &signals);
+  pool *p = pool_open(threads, &none);
+  runs(p, "a piece", 1, 1, false);
+  has_threads(before, "no thread before a job");
+  runs(p, "a job", MOST, 1, false);
+  has_threads(before + threads - 1, "threads of a job");
+  check(same_signals(&signals), "the caller's signals", threads, 1);
+  check(pool_resize(p, threads), "as many as before", threads, 1);
+  has_threads(before + threads - 1, "the same threads");
+  check(pool_resize(p, threads + 1), "one more", threads, 1);
+  has_threads(before, "no thread after a change");
+  runs(p, "a job", MOST, 1, false);
+  has_threads(before + threads, "threads of the next job");
+  pool_close(p);
+  has_threads(before, "no thread behind the pool");
+}
+
+
 int main (void) {
   static interruption none;
+  for (int threads = 1; threads <= 4; threads++) threads_come_and_go(threads);
   for (int threads = 1; threads <= 9; threads += 2) {
     pool *p = pool_open(threads, &none);
     all_sizes(p, "jobs in a row");
@@ -206,6 +277,7 @@ int main (void) {
     all_take_part(p, threads, "threads that take part");
     in_a_child(p);
     bad_numbers(p);
+    odd_grains(p);
     check(pool_resize(p, 2), "another number of threads", 2, 1);
     all_take_part(p, 2, "threads of two that take part");
     all_sizes(p, "jobs of two");

@@ -112,7 +112,7 @@ static int trains (void) {
 ** One step with the n-th allocation failing. 1: there are not so many; 0: it failed as it should,
 ** or a second try passed; -1: wrong.
 */
-static int step_with_failure (long n, bool onwards) {
+static int step_with_failure (long n, bool twice, bool onwards) {
   failing a = {.countdown = -1};
   heed_host host = {.resize = failing_resize, .self = &a, .threads = 1};
   model m = {.cx = heed_open(&host)};
@@ -120,11 +120,13 @@ static int step_with_failure (long n, bool onwards) {
   float before[DIM * DIM], after[DIM * DIM];
   heed_read(m.weights[0], HEED_FLOAT32, before);
   a.countdown = n;
+  a.twice = twice;
   a.onwards = onwards;
   double loss = train_step(&m, 1);
   a.countdown = -1;
   int result = loss >= 0 && !a.failed;
   const char *message = heed_error(m.cx);
+  if (loss >= 0 && message != NULL) result = -1;
   if (loss < 0 && (message == NULL || strstr(message, "memory") == NULL)) result = -1;
   if (loss < 0) {
     heed_clear(m.cx);
@@ -140,16 +142,16 @@ static int step_with_failure (long n, bool onwards) {
   return result;
 }
 
-static int survives (bool onwards) {
+static int survives (bool twice, bool onwards) {
+  const char *how = onwards ? "each with all that follow" : twice ? "each twice" : "one at a time";
   for (long n = 0; n < 5000; n++) {
-    int result = step_with_failure(n, onwards);
+    int result = step_with_failure(n, twice, onwards);
     if (result == 1) {
-      printf("train: survived %ld failing allocations, %s\n", n,
-             onwards ? "each with all that follow" : "one at a time");
+      printf("train: survived %ld failing allocations, %s\n", n, how);
       return n > 0 ? 0 : 1;
     }
     if (result < 0) {
-      printf("train: allocation %ld failing%s: wrong\n", n, onwards ? " with all that follow" : "");
+      printf("train: allocation %ld failing, %s: wrong\n", n, how);
       return 1;
     }
   }
@@ -157,5 +159,5 @@ static int survives (bool onwards) {
 }
 
 int main (void) {
-  return trains() | survives(false) | survives(true);
+  return trains() | survives(false, false) | survives(true, false) | survives(false, true);
 }

@@ -80,11 +80,6 @@ uint64_t generator_64 (generator *g) {
 }
 
 
-float generator_uniform_float (generator *g) {
-  return (float)(generator_32(g) & 0xffffff) * 0x1p-24f;
-}
-
-
 double generator_uniform_double (generator *g) {
   return (double)(generator_64(g) & 0x1fffffffffffff) * 0x1p-53;
 }

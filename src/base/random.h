@@ -28,7 +28,6 @@ void generator_seed (generator *g, uint64_t seed);
 uint32_t generator_32 (generator *g);
 uint64_t generator_64 (generator *g);        /* the first 32 bits are the high half */
 void generator_fill (generator *g, int64_t n, uint32_t *numbers);   /* n times generator_32 */
-float generator_uniform_float (generator *g);    /* 24 bits, in [0, 1) */
 double generator_uniform_double (generator *g);  /* 53 bits */
 double generator_normal (generator *g);          /* one at a time (PyTorch below 16 elements) */
 

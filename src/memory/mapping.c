@@ -116,6 +116,15 @@ static bool install (void) {
 }
 
 
+/* Does it stand, perhaps below one of the host's? Not where the host has put none there since. */
+static bool stands (void) {
+  struct sigaction now;
+  if (!mapped.standing || sigaction(SIGBUS, NULL, &now) != 0) return mapped.standing;
+  return (now.sa_flags & SA_SIGINFO) ||
+         (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN);
+}
+
+
 /* Below a handler that the host has put above it, this one stays. */
 static void remove_handler (void) {
   struct sigaction now;
@@ -151,8 +160,8 @@ static place *take_place (heed_context *cx, const char *name, char *data, size_t
 /* The place of a mapping, while the handler stands; NULL: there is none. */
 static place *enter (heed_context *cx, const char *name, char *data, size_t size) {
   pthread_mutex_lock(&mapped.lock);
-  place *p = mapped.standing || (mapped.standing = install()) ? take_place(cx, name, data, size)
-                                                              : NULL;
+  mapped.standing = stands() || install();
+  place *p = mapped.standing ? take_place(cx, name, data, size) : NULL;
   mapped.used += p != NULL;
   pthread_mutex_unlock(&mapped.lock);
   return p;
