@@ -173,7 +173,6 @@ static void in_a_child (pool *p) {
 }
 
 
-/* A piece of a job asks for other numbers of threads than the job has. */
 /* A grain below 1 is one of 1; there may be nothing to do. */
 static void odd_grains (pool *p) {
   static int times[MOST];
@@ -191,6 +190,7 @@ static void odd_grains (pool *p) {
 }
 
 
+/* A piece of a job asks for other numbers of threads than the job has. */
 static void resize (void *arg, int64_t from, int64_t to) {
   job *j = arg;
   for (int i = 1; i <= 9; i++)

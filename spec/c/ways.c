@@ -196,7 +196,8 @@ static void pieces (void) {
     int64_t piece;
   } of[] = {
     {9, 64, 64, 31, true, 4}, {9, 64, 64, 32, false, 4}, {9, 64, 31, 64, true, 4},
-    {9, 4, BLOCK_DEPTH, 4, true, 121}, {9, 4, BLOCK_DEPTH + 1, 4, false, 121},
+    {9, 4, BLOCK_DEPTH, 4, true, PIECE_FLOPS / (32 * BLOCK_DEPTH + 100) + 1},
+    {9, 4, BLOCK_DEPTH + 1, 4, false, PIECE_FLOPS / (32 * (BLOCK_DEPTH + 1) + 100) + 1},
     {9, 10, 10, 10, true, 477}, {9, 4, 0, 4, true, 10001},
     {15, 100, 200, 100, false, 1}, {15, 100, 200, 101, false, 15}, {16, 100, 200, 101, false, 1},
   };
