@@ -97,8 +97,9 @@ static void shares (pool *p, int64_t n, int64_t grain) {
   check(even.longest % unit == 0, "ranges of whole lines", n, grain);
   check(even.longest <= 16 * grain + unit, "short ranges", n, grain);
   if (grains < 8 * threads) check(even.ranges <= threads + 1, "few ranges", n, grain);
-  if (grains >= 4 * threads)
-    check(uneven.longest <= (n - 1) / (4 * threads) + unit, "many ranges", n, grain);
+  for (int64_t each = 1; each <= 16; each *= 2)
+    if (grains >= each * threads)
+      check(uneven.longest <= (n - 1) / (each * threads) + unit, "many ranges", n, grain);
 }
 
 

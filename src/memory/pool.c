@@ -24,7 +24,8 @@
 #define SPIN_NANOSECONDS 200000    /* serial work between jobs of a model takes 10 to 100 us */
 #define GREEDY_NANOSECONDS 20000   /* of them; then others that want the core have it */
 #define WORTH_WAKING 100000        /* nanoseconds of work: to wake takes 10 us, and 20 beside */
-#define RANGES_EACH 4              /* ranges per thread, so that others take over from slow ones */
+#define RANGES_EACH 4              /* ranges per thread, so that others take over from slow ones, */
+#define UNEVEN_EACH 16             /* and of items that cost much or differently much */
 #define FEW_GRAINS 4               /* of a range, or there are fewer: each begins with slow reads */
 #define MOST_GRAINS 16             /* of a range, so that an interruption is soon noticed */
 #define SMALL_ITEMS 4096           /* of a grain: they are bytes or elements, */
@@ -304,23 +305,24 @@ static bool has_workers (pool *p) {
 }
 
 
-/* Equally many for each thread, if there is enough work; of 'few' grains at least, then. */
-static int64_t ranges_of (const pool *p, int64_t grains, int64_t few) {
+/* Equally many for each thread, if there is enough work. */
+static int64_t ranges_of (const pool *p, int64_t grains, bool uneven) {
   const int64_t threads = p->threads, soon = (grains - 1) / (MOST_GRAINS * threads) + 1;
-  int64_t each = grains / (few * threads);
+  const int64_t most = uneven ? UNEVEN_EACH : RANGES_EACH;
+  int64_t each = grains / (uneven ? threads : FEW_GRAINS * threads);
   if (grains <= threads) return grains;
-  if (each > RANGES_EACH) each = RANGES_EACH;
+  if (each > most) each = most;
   return (each > soon ? each : soon) * threads;
 }
 
 
-static void run (pool *p, int64_t n, int64_t grain, int64_t few, pool_piece piece, void *arg) {
+static void run (pool *p, int64_t n, int64_t grain, bool uneven, pool_piece piece, void *arg) {
   if (n <= 0) return;
   if (grain < 1) grain = 1;
   if (n <= grain || n - grain < grain / 2) { piece(arg, 0, n); return; }   /* little for another */
   if (!has_workers(p)) { run_alone(p, n, MOST_GRAINS * grain, piece, arg); return; }
   const int64_t unit = grain < SMALL_ITEMS ? 1 : LINE_ITEMS;
-  const int64_t ranges = ranges_of(p, (n - 1) / grain + 1, few);
+  const int64_t ranges = ranges_of(p, (n - 1) / grain + 1, uneven);
   p->piece = piece;
   p->arg = arg;
   p->n = n;
@@ -331,12 +333,12 @@ static void run (pool *p, int64_t n, int64_t grain, int64_t few, pool_piece piec
 
 
 void pool_run (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg) {
-  run(p, n, grain, FEW_GRAINS, piece, arg);
+  run(p, n, grain, false, piece, arg);
 }
 
 
 void pool_run_uneven (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg) {
-  run(p, n, grain, 1, piece, arg);
+  run(p, n, grain, true, piece, arg);
 }
 
 /* }================================================================== */

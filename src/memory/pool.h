@@ -31,7 +31,7 @@ int pool_cores (void);             /* that this process may use */
 */
 void pool_run (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg);
 
-/* The same for items that cost differently much: more ranges, which threads take as they can. */
+/* The same for items that cost much or differently much: more ranges, taken as threads can. */
 void pool_run_uneven (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg);
 bool pool_stopped (const pool *p);           /* interrupt_stops */
 

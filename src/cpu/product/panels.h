@@ -155,8 +155,8 @@ static void FN(run_block) (FN(block) *d) {
              FN(pack_a_piece), d);
   d->column_pieces = (columns + PIECE_COLUMNS - 1) / PIECE_COLUMNS;
   const int64_t cost = 2 * smaller(rows, BLOCK_ROWS) * smaller(columns, PIECE_COLUMNS) * depth;
-  pool_run(threads, (rows + BLOCK_ROWS - 1) / BLOCK_ROWS * d->column_pieces,
-           PIECE_FLOPS / (cost + 100) + 1, FN(block_piece), d);
+  pool_run_uneven(threads, (rows + BLOCK_ROWS - 1) / BLOCK_ROWS * d->column_pieces,
+                  PIECE_FLOPS / (cost + 100) + 1, FN(block_piece), d);
 }
 
 
