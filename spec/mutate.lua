@@ -225,7 +225,7 @@ local function planted(fault)
   return setmetatable({}, {__close = function() write(path, text) end})
 end
 
--- What was built: the module, and programs, which have parts of their own.
+-- The module and the programs that were built, which have parts of their own.
 local function object_of(kind, specs)
   local parts = {read(("%s/build/%s/heed/core.so"):format(COPY, kind))}
   for _, spec in ipairs(specs) do

@@ -127,7 +127,7 @@ static void numbers_outlive_captures (heed_context *cx) {
 }
 
 
-/* What a capture changes, and what may stand in the place of what it read. */
+/* Changes that a capture makes, and tensors that take the place of those it read. */
 static void inputs_are_apart (heed_context *cx) {
   heed_tensor *x = vector(cx, 1), *z = vector(cx, 2), *fresh = vector(cx, 3);
   heed_tensor *number = heed_number(cx, 1);

@@ -131,7 +131,7 @@ static bool sets_recording (void *self, int noutputs, heed_tensor *const *gradie
   return true;
 }
 
-/* What a hook sets holds until it returns: the gradient behind it is recorded. */
+/* Settings that a hook makes hold until it returns: the gradient behind it is recorded. */
 static bool hooks_set_nothing (void) {
   heed_context *cx = heed_open(NULL);
   const heed_custom hook = {sets_recording, NULL, cx};

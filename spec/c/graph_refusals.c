@@ -57,7 +57,7 @@ static void contexts_are_apart (heed_context *cx, heed_context *other) {
 ** ===================================================================
 */
 
-/* What a backward function, or a hook, gives. */
+/* Results of a backward function, or of a hook. */
 typedef struct gives { bool good; heed_tensor *gradient; } gives;
 
 static bool give (void *self, int n, heed_tensor *const *gradients, int ninputs,

@@ -29,7 +29,7 @@ static void check_at (bool good, const char *what, const layout *at) {
 
 /*
 ** {==================================================================
-** What a layout means: where its elements lie, row by row
+** The meaning of a layout: where its elements lie, row by row
 ** ===================================================================
 */
 

@@ -406,7 +406,7 @@ static void copies_serve_one_product (heed_context *cx) {
 
 typedef struct asked { heed_context *cx; int calmly, urgently; size_t bytes; bool stopped; } asked;
 
-/* What is set here ends here, and no interruption comes before the end of the call. */
+/* Settings made here end here, and no interruption comes before the end of the call. */
 static void reclaim (void *self, size_t bytes, bool urgent) {
   asked *a = self;
   *(urgent ? &a->urgently : &a->calmly) += 1;

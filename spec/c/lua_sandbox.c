@@ -189,7 +189,7 @@ static void sealed_with_files (void) {
   lua_close(L);
 }
 
-/* What scripts see are stand-ins of the library's tables. */
+/* Scripts see stand-ins of the library's tables. */
 static void proxies_stand_for_tables (void) {
   lua_State *L = luaL_newstate();
   luaL_openlibs(L);

@@ -24,7 +24,7 @@ static void *resize (void *self, void *block, size_t old_size, size_t new_size) 
   return fresh;
 }
 
-/* What was read so far. */
+/* Numbers that were read so far. */
 typedef struct numbers { int n; double of[MOST]; } numbers;
 
 static void note (numbers *y, double number) {

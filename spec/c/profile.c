@@ -273,7 +273,7 @@ static void check_names (heed_context *cx) {
 }
 
 
-/* What runs in a region of the host's is part of it. */
+/* Work that runs in a region of the host's is part of it. */
 static void check_nested (heed_context *cx, heed_tensor *x) {
   heed_profile *p = heed_profile_begin(cx);
   const heed_region outer = heed_region_begin(cx, "outer");

@@ -292,7 +292,7 @@ bool check_shape (call *c, int i, int64_t infer, layout *shape) {
     return check_refuse(c, i, "%" PRId64 " elements do not fill the shape %s", infer,
                         list_text(&c->args[i], text));
   memcpy(size, shape->size, (size_t)shape->rank * sizeof *size);
-  return layout_dense(shape, c->args[i].n, size);
+  return layout_dense(shape, c->args[i].n, size);     /* as many elements as there are: it fits */
 }
 
 /* }================================================================== */

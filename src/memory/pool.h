@@ -33,6 +33,7 @@ void pool_run (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg);
 
 /* The same for items that cost much or differently much: more ranges, taken as threads can. */
 void pool_run_uneven (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg);
+
 bool pool_stopped (const pool *p);           /* interrupt_stops */
 
 #pragma GCC visibility pop

@@ -1,5 +1,5 @@
--- What a script sees of the library in a sealed state stands for the tables themselves, and changes
--- none of them. The state has debug.
+-- The library that a script sees in a sealed state stands for the tables themselves, and no script
+-- changes them. The state has debug.
 
 local heed = ...
 local nn = heed.nn
@@ -20,7 +20,7 @@ assert(rawequal(getmetatable(nn.Linear(1, 1)), nn.Linear))
 assert(not pcall(require, "heed.none"))
 assert(not getmetatable(heed))
 
--- It has their text, length, fields and pairs.
+-- A stand-in has their text, length, fields and pairs.
 assert(tostring(heed):find "^heed %d" and tostring(nn):find "^heed.nn\n")
 assert(tostring(nn.Linear) == "class Linear")
 assert(#heed == 0 and #nn.List == 0 and #nn == 0)
@@ -39,7 +39,7 @@ assert(heed.ones and go_on(copy) ~= nil)
 assert(select("#", go_on({})) == 1 and go_on({}) == nil)
 assert(go_on({a = 1}, nil, "more") == "a")
 
--- What is read and called passes through, whatever a call gives, also where a coroutine waits.
+-- Reads and calls pass through, whatever a call gives, also where a coroutine waits.
 assert(select("#", nn.Linear(2, 3)(heed.ones(1, 2))) == 1)
 refuses("nn.Linear", nn.Linear)
 local x, model = heed.ones(1, 1), nn.Linear(1, 1)
@@ -63,7 +63,7 @@ refuses("heed is read-only in this state, got an assignment to the string 'ones'
 refuses("heed is read-only in this state, got an assignment to 5", function() nn[5] = 1 end)
 refuses("string expected, got a part of heed", string.rep, heed)
 
--- Its own functions take nothing else.
+-- The functions of its metatable take nothing else.
 for _, value in ipairs{5, "x", {}, io.stdout, heed.ones(1), print} do
   for _, name in ipairs{"__index", "__len", "__pairs", "__call", "__tostring"} do
     refuses("a module of heed expected, got ", proxies[name], value, "x")
