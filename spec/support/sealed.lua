@@ -66,6 +66,7 @@ local TESTS <const> = {
   ["spec/errors_spec.lua"] = {
     ["refused: level: "] = LEVEL, ["^counts memory in units"] = LIMIT,
   },
+  ["spec/freeing_spec.lua"] = {["^keeps all that a method gives"] = "a class is written to"},
   ["spec/generate_replay_spec.lua"] = {
     ["^gives way to calls"] = "a layer's class is written to",
     ["^passes on errors"] = "a layer's class is written to",

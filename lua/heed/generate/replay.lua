@@ -8,9 +8,8 @@
 
 local Cache = require "heed.nn.cache"
 local capture = require "heed.capture"
+local foreign = require "heed.nn.foreign"
 local heed = require "heed"
-local hooks = require "heed.nn.hooks"
-local kin = require "heed.nn.kin"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local rope = require "heed.attention.rope"
@@ -37,16 +36,9 @@ local ROOM <const> = 256             -- for so many more ids, or as many as ther
 local WORTH <const> = 32
 
 
--- Why a replay of a module's call may do less than the call; nil where it does the same.
-local function obstacle(module)
-  return module:weights_callback() and "callback of weights" or hooks.any(module) and "hook" or nil
-end
-
-
 -- Whether a module runs code of the caller's: its class, its forward, a function of positions.
 local function is_foreign(module)
-  return not kin.is_own(getmetatable(module)) or rawget(module, "forward") ~= nil
-         or type(rawget(module, "position")) == "function"
+  return foreign.is_class(module) or type(rawget(module, "position")) == "function"
 end
 
 
@@ -67,7 +59,7 @@ local function check_model(model, given)
          .. "cache = nn.Cache{capacity = n}", options.kind(model))
   end
   for name, module in model:named_modules() do
-    local what = obstacle(module)
+    local what = foreign.listener(module)
     if what then
       fail("generate: option capture replays a step, which calls no %s: of %s", what,
            name == "" and "the model itself" or ("'%s'"):format(name))
@@ -79,7 +71,7 @@ end
 -- Whether nothing tells replays from calls.
 local function may_replay(modules)
   for _, module in ipairs(modules) do
-    if is_foreign(module) or needs_growing(module) or obstacle(module) then return false end
+    if is_foreign(module) or needs_growing(module) or foreign.listener(module) then return false end
   end
   return #modules > 0                  -- a plain function has none
 end

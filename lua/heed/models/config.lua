@@ -4,6 +4,7 @@
 -- unless they are known to change nothing here: an unknown part would give wrong numbers silently.
 
 local core = require "heed.core"
+local foreign = require "heed.nn.foreign"
 local heed = require "heed"
 local json = require "heed.files.json"
 local reading = require "heed.models.reading"
@@ -290,12 +291,12 @@ end
 
 
 local function with(f, argument)
-  return function(x) return f(x, argument) end
+  return foreign.adopt(function(x) return f(x, argument) end)
 end
 
 local GELU <const>, TANH_GELU <const>, SILU <const> = with(heed.gelu), with(heed.gelu, "tanh"),
                                                       with(heed.silu)
-local function quick_gelu(x) return x * (x * 1.702):sigmoid() end
+local quick_gelu <const> = foreign.adopt(function(x) return x * (x * 1.702):sigmoid() end)
 
 -- Activations by their names in transformers: equal ones are one function.
 local ACTIVATIONS = {

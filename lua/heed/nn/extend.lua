@@ -96,7 +96,9 @@ return function(who, arity, base)
     local n = arity[name] or ARITY[name]
     local check = n and checked[n] or UNCOUNTED[name] and any_number
     if name == "init" then f = named(f, who) end
-    rawset(class, name, check and check(f, who, name, serves) or f)
+    f = check and check(f, who, name, serves) or f
+    if name == "forward" then kin.adopt_forward(f) end
+    rawset(class, name, f)
   end
   return class
 end

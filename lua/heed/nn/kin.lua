@@ -8,6 +8,7 @@ local WEAK <const> = {__mode = "k"}
 
 local sets = {}                             -- by name: those that a class joins which extends it
 local own = setmetatable({}, WEAK)
+local forwards = setmetatable({}, WEAK)    -- the methods `forward` that heed's own classes define
 
 
 ---Notes that a class extends another, whose name of an ancestor it has.
@@ -38,6 +39,17 @@ function kin.adopt(class) own[class] = true end
 ---@param class any
 ---@return boolean
 function kin.is_own(class) return own[class] == true end
+
+
+---Notes the method `forward` of a class of heed's own.
+---@param f function
+function kin.adopt_forward(f) forwards[f] = true end
+
+
+---Whether a function is the method `forward` of a class of heed's own.
+---@param f any
+---@return boolean
+function kin.is_own_forward(f) return forwards[f] == true end
 
 
 return kin

@@ -4,6 +4,7 @@ local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
 local field = require "heed.internal.field"
+local freeing = require "heed.nn.freeing"
 local MultiHeadAttention = require "heed.nn.multihead"
 local block = require "heed.nn.block"
 local call = require "heed.nn.block_call"
@@ -116,7 +117,7 @@ local function call_layer(self, layer, x, ...)
     field.probability(self, "layer_dropout")
     if not field.trains(self) then p = 0 end
   end
-  if p == 0 or not heed.is_tensor(x) then return layer(x, ...) end
+  if p == 0 or not heed.is_tensor(x) then return freeing.call(layer, x, ...) end
   if recording.running() and x.device == "cpu" then
     heed.fail("nn.%s: layer_dropout while training cannot be captured on the CPU: set it to 0, or "
               .. "write model:eval()", self.__name)
