@@ -374,3 +374,49 @@ describe("a sink of minus infinity", function()
     assert.is_true(m(heed.randn(1, 2, 4)):isfinite():all())
   end)
 end)
+
+
+describe("the result of attention", function()
+  local function gradient_of(f, q)
+    local own = copy_of(q);
+    (f(own) * heed.arange(q:size(-1))):sum():backward()
+    return own.grad
+  end
+
+  it("lies as the query: heads side by side are joined without a copy", function()
+    local k, v = heed.randn(2, 3, 7, 4), heed.randn(2, 3, 7, 4)
+    local apart = heed.randn(2, 3, 5, 4)
+    local beside = apart:transpose(2, 3):contiguous():transpose(2, 3)
+    local part = heed.randn(2, 5, 3, 12):narrow(4, 5, 4):transpose(2, 3)
+    local cases = {
+      {apart, false}, {beside, true}, {part, true}, {apart:transpose(2, 3):flip(3), false},
+      {heed.randn(2, 3, 1, 4):expand(2, 3, 5, 4), false},
+      {heed.randn(2, 1, 5, 4):expand(2, 3, 5, 4), false},
+    }
+    for i, case in ipairs(cases) do
+      local q, wanted = table.unpack(case)
+      local few = q:size(2) == 3 and k or k:narrow(2, 1, 1):expand(2, q:size(2), 7, 4)
+      local values = q:size(2) == 3 and v or v:narrow(2, 1, 1):expand(2, q:size(2), 7, 4)
+      local function f(x) return heed.attention(x, few, values) end
+      local y, same = f(q), f(q:contiguous())
+      assert.same(q.shape, y.shape)
+      assert.is_true(y:equal(same), i)
+      assert.is_true(same:is_contiguous(), i)
+      if os.getenv "HEED_BUILD" ~= "basic" then      -- composed there
+        assert.equal(not wanted, y:is_contiguous(), i)
+        assert.equal(wanted, y:transpose(2, 3):is_contiguous(), i)
+      end
+      assert.is_true(gradient_of(f, q):equal(gradient_of(f, q:contiguous())), i)
+    end
+    local y = heed.attention(beside[1], k[1], v[1])                 -- of rank 3
+    assert.is_true(y:equal(heed.attention(apart, k, v)[1]))
+    for _, shape in ipairs{{2, 0, 5, 4}, {2, 3, 0, 4}, {2, 3, 1, 4}, {2, 1, 5, 4}} do
+      local q = heed.randn(shape):transpose(2, 3):contiguous():transpose(2, 3)
+      local one = heed.randn(2, shape[2], 7, 4)
+      assert.same(q.shape, heed.attention(q, one, one).shape)
+    end
+    local wide = heed.attention(beside, k, heed.randn(2, 3, 7, 9))
+    assert.same({2, 3, 5, 9}, {wide:size()})
+    assert.is_true(heed.attention(heed.randn(5, 4), k[{1, 1}], v[{1, 1}]):is_contiguous())
+  end)
+end)

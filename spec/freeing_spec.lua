@@ -39,7 +39,7 @@ local function assert_kept(stack, seen, o)
   local bytes = left_behind(stack, features(), o)
   assert.is_true(#seen > 0)
   for _, t in ipairs(seen) do assert(pcall(t.sum, t)) end
-  assert.is_true(bytes > 20 * BYTES)
+  assert.is_true(bytes > 12 * BYTES)
 end
 
 
@@ -94,7 +94,7 @@ describe("a stack of layers", function()
   end)
 
   it("keeps all where features are small, or gradients recorded", function()
-    assert.is_true(left_behind(new_stack(), features(127)) > 20 * BYTES)
+    assert.is_true(left_behind(new_stack(), features(127)) > 12 * BYTES)
     local stack, x = new_stack(), features()
     local w = heed.randn(x.shape)
     local g = heed.grad((stack(x) * w):sum(), stack:parameters())
@@ -112,7 +112,7 @@ describe("a stack of layers", function()
     assert_kept(stack, seen)
     assert.equal(1, #seen)
     handle:remove()
-    assert.is_true(left_behind(stack, features()) < 20 * BYTES)
+    assert.is_true(left_behind(stack, features()) < 12 * BYTES)
     local weights = {}
     stack.layers[1].attend:on_weights(function(_, w) weights[#weights + 1] = w end)
     assert_kept(stack, weights)
@@ -184,7 +184,7 @@ describe("a stack of layers", function()
     local good, why = pcall(assert_kept, stack, outputs)
     nn.MLP.forward = forward
     assert(good, why)
-    assert.is_true(left_behind(stack, features()) < 20 * BYTES)
+    assert.is_true(left_behind(stack, features()) < 12 * BYTES)
   end)
 
   it("keeps what a cache holds, and what is captured", function()
@@ -217,7 +217,7 @@ describe("a stack of layers", function()
     end
     local stack = new_stack()
     stack.layers[2].dropout = stack.layers[2].mlp.dropout              -- shared
-    assert.is_true(left_behind(stack, features()) < 20 * BYTES)
+    assert.is_true(left_behind(stack, features()) < 12 * BYTES)
     stack.layers[2].note = deep
     assert.is_true(left_behind(stack, features()) > 10 * BYTES)
   end)

@@ -288,12 +288,26 @@ static heed_tensor *state_key (heed_tensor *state) {
 ** ===================================================================
 */
 
+/* The heads of a position side by side, where those of the query are: they are joined by a view. */
+static heed_tensor *new_result (const attending *o) {
+  const layout *q = &o->query->at;
+  const int head = q->rank - 3, row = q->rank - 2;
+  layout at = attention_shape(o, o->Dv);
+  if (head >= 0 && q->stride[head] > 0 && q->stride[head] < q->stride[row]) {
+    at = layout_transpose(&at, head, row);
+    layout_dense(&at, at.rank, at.size);
+    at = layout_transpose(&at, head, row);
+  }
+  return op_new_like(o->cx, o->query->type, &at);
+}
+
+
 /* Fills ys[], by OUT(attention, …); the normalisers go to the state. */
 static bool fused (const attending *o, bool weights, heed_tensor *ys[OP_OUTS]) {
   work w;
-  layout result = attention_shape(o, o->Dv), square = attention_shape(o, o->S);
+  layout square = attention_shape(o, o->S);
   heed_type type = o->query->type;
-  heed_tensor *y = ys[OUT(attention, output)] = op_new(o->cx, type, &result);
+  heed_tensor *y = ys[OUT(attention, output)] = new_result(o);
   heed_tensor *lse = ys[OUT(attention, lse)] = state_lse(o, ys[OUT(attention, state)]);
   heed_tensor *all = ys[OUT(attention, weights)] = weights ? op_new(o->cx, type, &square) : NULL;
   if (y == NULL || lse == NULL || (weights && all == NULL)) return false;
