@@ -5,6 +5,9 @@ local here = arg[0]:gsub("[^/]*$", "")
 local heed = require "heed"
 local serve = dofile(here .. "side.lua")
 
+local factories = dofile(here .. "models.lua")
+for name, factory in pairs(dofile(here .. "texts.lua")) do factories[name] = factory end
+
 -- The processor's seconds of n calls, which do not count who else was at work; with several threads
 -- those of the wall.
 local function seconds(f, n)
@@ -15,7 +18,7 @@ local function seconds(f, n)
 end
 
 local side = {
-  name = ("heed (%s)"):format(heed.level()), factories = dofile(here .. "models.lua"),
+  name = ("heed (%s)"):format(heed.level()), factories = factories,
   seconds = seconds, window = 0.01,
 }
 

@@ -99,22 +99,24 @@ class Sides:
                          "JAX": (python, "jax_side.py")}
         for name in ("ONNX Runtime", "CTranslate2", "llama.cpp"):
             self.programs[name] = (python, "published_side.py", name)
-        self.options, self.running, self.has_directories = options, {}, False
+        for name in ("tokenizers", "tiktoken"):
+            self.programs[name] = (python, "text_side.py", name)
+        self.options, self.running, self.made = options, {}, set()
 
     def fresh(self, name, threads):
         program, script, *more = self.programs[name]
         level = {"HEED_LEVEL": self.options.level} if self.options.level else {}
         return Side([program, os.path.join(HERE, script), str(threads), *more], **level)
 
-    def make_directories(self):
-        """The models that published rows run, once."""
-        if self.has_directories:
+    def make(self, script):
+        """The files that a script makes for some rows, once."""
+        if script in self.made:
             return
-        made = subprocess.run([self.programs["PyTorch"][0], os.path.join(HERE, "directories.py")],
+        made = subprocess.run([self.programs["PyTorch"][0], os.path.join(HERE, script)],
                               capture_output=True, text=True)
         if made.returncode != 0:
             raise Absent(made.stderr.strip().rpartition("\n")[2])
-        self.has_directories = True
+        self.made.add(script)
 
     def get(self, name, threads):
         if (name, threads) not in self.running:
@@ -123,7 +125,9 @@ class Sides:
 
     def of(self, row, threads):
         if row.inputs.partition(":")[0] in PUBLISHED:
-            self.make_directories()
+            self.make("directories.py")
+        elif row.rival in ("tokenizers", "tiktoken"):
+            self.make("vocabularies.py")
         names = ["first"] if self.options.alone else ["first", row.rival]
         return [self.get(name, threads) for name in names]
 
