@@ -5,7 +5,7 @@
 ** tensor of its class, so that a training loop allocates nothing from the system. The bytes of kept
 ** blocks are bounded, count against the limit, and are given back before a tensor is refused. Sizes
 ** that were not wanted for the longest go first: the cache serves the sizes that a program uses
-** now.
+** now. What lives long is of no class: it is as large as it must be, and goes back at once.
 */
 
 #include "memory/context.h"
@@ -29,10 +29,19 @@
 #define BIG_BIT 20                 /* below 1 MiB two classes to a doubling, then eight */
 #define FIRST_BIG (1 + 2 * (BIG_BIT - FIRST_BIT))
 #define PAGE 4096
+#define LEAST_SINGLE ((size_t)1 << 16)     /* bytes of what lives long that are worth it */
+
+/* As little as can be, of no class. */
+static int no_class (size_t bytes, size_t *capacity) {
+  if (HEED_EXACT) *capacity = bytes > 0 ? bytes : 1;
+  else *capacity = (bytes + PAGE - 1) / PAGE * PAGE;
+  return STORAGE_CLASSES;
+}
+
 
 /* The class of 'bytes', and in *capacity the size of its blocks; STORAGE_CLASSES: none. */
 static int class_of (size_t bytes, size_t *capacity) {
-  if (HEED_EXACT) { *capacity = bytes > 0 ? bytes : 1; return STORAGE_CLASSES; }
+  if (HEED_EXACT) return no_class(bytes, capacity);
   if (bytes <= (size_t)1 << FIRST_BIT) { *capacity = (size_t)1 << FIRST_BIT; return 0; }
   int bit = 63 - __builtin_clzll(bytes - 1);             /* 2^bit < bytes <= 2^(bit + 1) */
   int fine = bit < BIG_BIT ? 1 : 3;
@@ -41,9 +50,14 @@ static int class_of (size_t bytes, size_t *capacity) {
   int class = bit < BIG_BIT ? 1 + 2 * (bit - FIRST_BIT) + part
                             : FIRST_BIG + 8 * (bit - BIG_BIT) + part;
   *capacity = steps << (bit - fine);
-  if (class < STORAGE_CLASSES) return class;
-  *capacity = (bytes + PAGE - 1) / PAGE * PAGE;
-  return STORAGE_CLASSES;
+  return class < STORAGE_CLASSES ? class : no_class(bytes, capacity);
+}
+
+
+/* The class of a storage. */
+static int class_of_own (const storage *s) {
+  size_t capacity;
+  return s->single ? STORAGE_CLASSES : class_of(s->capacity, &capacity);
 }
 
 /* }================================================================== */
@@ -271,7 +285,7 @@ static storage *take_new (heed_context *cx, device *where, size_t bytes, int cla
 /* Memory that works of the capture do not write, for a storage that has such. */
 static bool exchange_data (storage *s) {
   size_t capacity;
-  int class = class_of(s->capacity, &capacity);
+  int class = class_of(s->capacity, &capacity);    /* of a capture's: s is not single */
   storage *other = take_new(s->cx, s->where, s->bytes, class, capacity);
   if (other == NULL) return false;
   void *data = other->data;
@@ -346,7 +360,9 @@ bool storage_lasts (const heed_context *cx) { return cx->storages.lasting; }
 
 storage *storage_new (heed_context *cx, device *where, size_t bytes) {
   size_t capacity;
-  int class = class_of(bytes, &capacity);
+  const bool single = cx->storages.lasting && where->host && bytes >= LEAST_SINGLE &&
+                      !is_captured(cx, where);
+  int class = (single ? no_class : class_of)(bytes, &capacity);
   reclaim(cx, told(where, bytes), false);
   if (where->accelerator != NULL && !is_captured(cx, where)) collect_accelerator(cx, where, bytes);
   storage *s = NULL;
@@ -354,6 +370,7 @@ storage *storage_new (heed_context *cx, device *where, size_t bytes) {
   if (s == NULL) s = take_new(cx, where, bytes, class, capacity);
   if (s == NULL) return NULL;
   s->bytes = bytes;
+  s->single = single;
   if (cx->profile != NULL) profile_take(cx, where, bytes, s->capacity);
   return s;
 }
@@ -412,8 +429,7 @@ static void shrink_cache (heed_context *cx) {
 
 
 static void drop_own (heed_context *cx, storage *s) {
-  size_t capacity;
-  int class = class_of(s->capacity, &capacity);
+  const int class = class_of_own(s);
   capture_memory *held = holder_of(cx, s);
   if (held != NULL) { put_back(held, s, class); return; }
   storage_leave_births(s);

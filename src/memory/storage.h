@@ -20,7 +20,7 @@ struct storage {
   device *where;
   int64_t refs;
   size_t bytes;                    /* that a tensor may use */
-  size_t capacity;                 /* that were allocated: a size class; 0 for foreign memory */
+  size_t capacity;                 /* that were allocated; 0 for foreign memory */
   void *data;
   union {
     int64_t version;
@@ -30,6 +30,7 @@ struct storage {
   short changer;                   /* the op that changed it last, for the message */
   bool reused : 1;                 /* recorded works write it: it serves that capture again */
   bool fixed : 1;                  /* the host writes it in that capture, which keeps its bytes */
+  bool single : 1;                 /* its capacity is that of no class: it is not cached */
   bool packed : 1;                 /* there may be copies for products: packed.h */
   int capture;                     /* the number of the one that recorded its making, or 0 */
 };
