@@ -201,6 +201,56 @@ describe("a stack of layers", function()
     for i = 1, 4 do assert.is_true(f(x * i):equal(heed.no_grad(encoder, x * i))) end
   end)
 
+  it("keeps what finalisers make, but for scopes of their own", function()
+    local made, lost = {}, {}
+    local function finalise()
+      made[#made + 1] = heed.scope(function()
+        lost[#lost + 1] = heed.ones(3)
+        return heed.ones(2)
+      end)
+      made[#made + 1] = heed.ones(2)
+    end
+    local stack = new_stack()
+    local function work()
+      for _ = 1, 200 do setmetatable({}, {__gc = finalise}) end
+      collectgarbage "step"
+      return heed.ones(1)
+    end
+    for _ = 1, 5 do
+      heed.no_grad(stack, features())
+      heed.scope(work)
+      heed.scope(function()
+        work()
+        collectgarbage()
+      end)
+    end
+    assert.is_true(#made >= 2000)
+    for _, t in ipairs(made) do assert.equal(2, t:sum():item()) end
+    for _, t in ipairs(lost) do assert.is_false(pcall(t.sum, t)) end
+  end)
+
+  it("keeps what a function in the place of warn makes", function()
+    local own, kept = rawget(_G, "warn"), nil
+    local stack = new_stack{rope = {max_position_embeddings = 100}}
+    rawset(_G, "warn", function() kept = heed.ones(2) end)
+    local good, why = pcall(heed.no_grad, stack, features())
+    rawset(_G, "warn", own)
+    assert(good, why)
+    assert.equal(2, kept:sum():item())
+    assert.is_true(left_behind(stack, features()) < 12 * BYTES)
+  end)
+
+  it("keeps what a hook of Lua's makes", function()
+    if not debug then return end
+    local stack, x, kept = new_stack(), features(), {}
+    debug.sethook(function() kept[#kept + 1] = heed.ones(2) end, "", 50)
+    local good, why = pcall(heed.no_grad, stack, x)
+    debug.sethook()
+    assert(good, why)
+    assert.is_true(#kept > 0)
+    for _, t in ipairs(kept) do assert.equal(2, t:sum():item()) end
+  end)
+
   it("looks into tables of options as far as they go", function()
     local cyclic, wide, deep = {}, {}, {}
     cyclic[1] = cyclic

@@ -136,6 +136,12 @@ describe("models.load takes", function()
     assert.is_true(old:texts(ids:clone()):norm():item() > 1)
     assert.is_false(plain:texts(ids):equal(load("clip", {text_config = {eos_token_id = 3}})
       :texts(ids)))
+    local none = heed.tensor{{3, 5, 7, 4, 1}, {3, 5, eos, 4, eos}}       -- at its first position
+    local first = plain:texts(heed.tensor{{eos, 5, 7, 4, 1}, {3, 5, eos, 4, 1}})
+    local one = plain:texts(none)
+    assert.is_true(one[2]:equal(first[2]))
+    local begins = heed.no_grad(function() return plain.text_project(plain.text(none)[{1, 1}]) end)
+    assert.is_true(one[1]:allclose(begins:normalize(2, -1), {rtol = 1e-5, atol = 1e-6}))
   end)
 end)
 

@@ -2421,6 +2421,11 @@ function heed.core.optim_step(steps, fields, targets, operands) end
 ---@return heed.Module[]
 function heed.core.callees() end
 
+---Whether a hook of Lua's, such as debug.sethook sets, watches this coroutine.
+---> heed.core.hooked() == false
+---@return boolean
+function heed.core.hooked() end
+
 ---The number of the layer that works, 0 without one.
 ---@return integer
 function heed.core.layer() end

@@ -193,6 +193,8 @@ static int fill_core (lua_State *L) {
   open_readline(L, internal);
   open_inflate(L, internal);
   open_api(L);
+  push_function(L, "hooked", l_hooked);
+  lua_setfield(L, internal, "hooked");
   push_function(L, "poll", l_poll);
   lua_setfield(L, internal, "poll");
   push_function(L, "check_files", l_check_files);

@@ -65,7 +65,7 @@ typedef struct frame {
   int64_t scope;                   /* its number, or 0 */
   struct modes modes;              /* it sets: */
   bool moded, layered;             /* all but the layer; the layer */
-  bool open;
+  bool open, finalising;           /* opened in a finaliser */
   int slot, around;                /* of a layer's: its place in the list of those, from 1 on; the
                                       number of the layer around it */
 } frame;
@@ -152,6 +152,7 @@ void poll (lua_State *L, int64_t i);                     /* step i of a loop ove
                                                    if it is to stop */
 
 int l_poll (lua_State *L);
+int l_hooked (lua_State *L);
 
 /* Every function that works begins with it. A finaliser may come after the context is gone. */
 static inline binding *enter (lua_State *L) {
@@ -320,7 +321,8 @@ void open_capture (lua_State *L, int internal);
 modes modes_now (const binding *b);
 void set_modes (const binding *b, modes m);
 void apply_modes (binding *b, lua_State *L);             /* of the innermost frame; b has some */
-int64_t scope_in (const binding *b, lua_State *L);       /* the innermost scope's number, or 0 */
+int64_t scope_in (const binding *b, lua_State *L);       /* the innermost scope's number, or 0: a
+                                      finaliser has scopes of its own alone */
 void begin_frame (binding *b, lua_State *L, frame *f);
 void begin_layer (binding *b, lua_State *L, frame *f);   /* that sets a layer alone */
 frame *push_frame (lua_State *L);                        /* that is to be begun; closed, it ends */

@@ -58,3 +58,10 @@ int l_poll (lua_State *L) {
   heed_set_caller(cx, luaL_checkstring(L, 1));
   return done(L, !heed_interrupted(cx));
 }
+
+
+/* hooked(): does a hook of Lua's, such as debug.sethook sets, watch this coroutine? */
+int l_hooked (lua_State *L) {
+  lua_pushboolean(L, lua_gethook(L) != NULL);
+  return 1;
+}

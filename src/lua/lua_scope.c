@@ -69,7 +69,7 @@ void apply_modes (binding *b, lua_State *L) {
 int64_t scope_in (const binding *b, lua_State *L) {
   bool others;
   const frame *f = innermost(b, L, SCOPE, &others);
-  return f != NULL ? f->scope : 0;
+  return f != NULL && f->finalising == in_finaliser(L) ? f->scope : 0;
 }
 
 
@@ -83,6 +83,7 @@ static void open_frame (binding *b, lua_State *L, frame *f) {
   if (b->frames == NULL) b->modes = modes_now(b);
   f->L = L;
   f->open = true;
+  f->finalising = in_finaliser(L);
   f->outer = b->frames;
   f->under = b->frames;
   b->frames = f;

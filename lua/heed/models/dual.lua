@@ -76,15 +76,20 @@ local first = pool.Pool("first")
 -- modeling_clip.py.
 local LARGEST <const> = 2
 
--- The features of each text at its end.
+-- The features of each text at its end; at its beginning where it has none, as transformers has it.
 local function at_end(x, ids, eos)
-  if eos ~= LARGEST then return first(x, {keys = ids:eq(eos + 1)}) end
-  return x[{heed.arange(ids:size(1), {device = ids.device}), ids:argmax(2)}]
+  if eos == LARGEST then
+    return x[{heed.arange(ids:size(1), {device = ids.device}), ids:argmax(2)}]
+  end
+  local ends = ids:eq(eos + 1)
+  local begins = heed.arange(ids:size(2), {device = ids.device}):eq(1)
+  return first(x, {keys = ends | begins & ends:any(2, true):logical_not()})
 end
 
 
----Vectors of texts, of length 1. CLIP's are those of the first end token, SigLIP's those of the
----last position: it was trained with texts that are padded to its length.
+---Vectors of texts, of length 1. CLIP's are those of the first end token, or of the first position
+---where there is none, SigLIP's those of the last position: it was trained with texts that are
+---padded to its length.
 ---@param ids heed.Tensor (B, T); from 1
 ---@param given? heed.transformer.call
 ---@return heed.Tensor vectors (B, D)
