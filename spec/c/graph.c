@@ -152,6 +152,47 @@ static bool hooks_set_nothing (void) {
 }
 
 
+/* Gives zeros. */
+static bool zeros_back (void *self, int n, heed_tensor *const *gradients, int ninputs,
+                        heed_tensor **results) {
+  (void)self; (void)n; (void)gradients; (void)ninputs; (void)results;
+  return true;
+}
+
+
+/*
+** A view that was the third result of a host's operation is the first of a step of its own, once
+** its base was changed in place.
+*/
+static bool views_are_made_anew (void) {
+  heed_context *cx = heed_open(NULL);
+  const int64_t size[] = {3};
+  const double numbers[] = {1, 2, 3};
+  const heed_custom custom = {zeros_back, NULL, NULL};
+  heed_tensor *x = heed_from(cx, HEED_FLOAT64, 1, size, numbers);
+  heed_tensor *w = heed_from(cx, HEED_FLOAT64, 1, size, numbers);
+  heed_tensor *base = heed_from(cx, HEED_FLOAT64, 1, size, numbers);
+  heed_tensor *view = heed_call(cx, HEED_narrow, (heed_value[]){heed_t(base), heed_i(0), heed_i(2),
+                                heed_i(2)}, 4);
+  heed_tensor *outputs[] = {heed_detach(x), heed_detach(x), view};
+  heed_require_grad(x, true);
+  heed_require_grad(w, true);
+  double got[3] = {-1, -1, -1};
+  bool good = heed_record_custom(cx, &custom, 1, &x, 3, outputs) &&
+              heed_apply_in_place(cx, HEED_mul, (heed_value[]){heed_t(base), heed_t(w)}, 2);
+  heed_tensor *sum = heed_call(cx, HEED_sum, (heed_value[]){heed_t(view)}, 1);
+  good = good && heed_backward(sum, NULL, false);
+  heed_tensor *g = heed_gradient(w);
+  good = good && g != NULL && heed_read(g, HEED_FLOAT64, got) && got[0] == 0 && got[1] == 2 &&
+         got[2] == 3;
+  if (!good) printf("graph: a view made anew: %g, %g, %g\n", got[0], got[1], got[2]);
+  for (int i = 0; i < 3; i++) heed_drop(outputs[i]);
+  heed_drop(g); heed_drop(sum); heed_drop(base); heed_drop(w); heed_drop(x);
+  heed_close(cx);
+  return good;
+}
+
+
 int main (void) {
   size_t alive = 0;
   heed_host host = {.resize = resize, .self = &alive, .threads = 1};
@@ -167,5 +208,5 @@ int main (void) {
   heed_drop(w);
   heed_close(cx);
   return good && alive == 0 && passes_fail_whole(true) && passes_fail_whole(false) &&
-         hooks_set_nothing() ? EXIT_SUCCESS : EXIT_FAILURE;
+         hooks_set_nothing() && views_are_made_anew() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

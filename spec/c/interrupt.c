@@ -253,22 +253,34 @@ static bool all_are (heed_tensor *x, float value) {
 }
 
 /* Added completely or not at all. */
-static void within_a_write (heed_context *cx) {
-  static float zeros[LONG];
+static void within_a_write (heed_context *cx, heed_tensor *x, const char *what) {
   pthread_t other;
   float sum = 0;
-  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){LONG}, zeros);
+  atomic_store(&ended, false);
   pthread_create(&other, NULL, interrupt_often, cx);
   for (int i = 0; i < 200; i++) {
     sum += heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(x), heed_i(1)}, 2);
     heed_clear(cx);
   }
-  check(all_are(x, sum), "sums in place, interrupted often");
+  check(all_are(x, sum), what);
   atomic_store(&ended, true);
   pthread_join(other, NULL);
   heed_interrupted(cx);
   heed_clear(cx);
   heed_drop(x);
+}
+
+/* Also in memory that is the host's, and in the last part of another tensor. */
+static void within_writes (heed_context *cx) {
+  static float zeros[2 * LONG], lent[LONG];
+  const int64_t size[] = {LONG, 2 * LONG};
+  within_a_write(cx, heed_from(cx, HEED_FLOAT32, 1, size, zeros),
+                 "sums in place, interrupted often");
+  within_a_write(cx, heed_lend(cx, HEED_FLOAT32, 1, size, lent, NULL, NULL), "in lent memory");
+  heed_tensor *whole = heed_from(cx, HEED_FLOAT32, 1, size + 1, zeros);
+  within_a_write(cx, heed_call(cx, HEED_narrow, (heed_value[]){heed_t(whole), heed_i(0),
+                               heed_i(LONG + 1), heed_i(LONG)}, 4), "in the last part");
+  heed_drop(whole);
 }
 
 /* Zeros, so that nothing depends on what was there before. */
@@ -434,7 +446,7 @@ int main (void) {
   long_calls_ask();
   in_a_child(cx);
   before_a_write(cx);
-  within_a_write(cx);
+  within_writes(cx);
   after_a_write(cx);
   within_a_replay();
   within_a_pass(cx);
