@@ -237,8 +237,8 @@ static void before_a_write (heed_context *cx) {
 static atomic_bool ended;
 
 static void *interrupt_often (void *cx) {
-  while (!atomic_load(&ended)) {
-    usleep(300);
+  for (unsigned n = 0; !atomic_load(&ended); n++) {
+    usleep(300 + 600 * (n % 6));
     heed_interrupt(cx);
   }
   return NULL;
@@ -281,6 +281,75 @@ static void within_writes (heed_context *cx) {
   within_a_write(cx, heed_call(cx, HEED_narrow, (heed_value[]){heed_t(whole), heed_i(0),
                                heed_i(LONG + 1), heed_i(LONG)}, 4), "in the last part");
   heed_drop(whole);
+}
+
+enum { SIDE = 1024 };              /* SIDE * SIDE are LONG */
+
+/* What operations in place need to write one value to all elements of x (SIDE, SIDE). */
+typedef struct writing {
+  heed_tensor *x, *positions, *row, *column, *mask, *all;
+} writing;
+
+/* 'i' to all of x, in a way by number; false: it was stopped. More ways than there are: true. */
+static bool write_all (heed_context *cx, const writing *w, int way, int i) {
+  heed_value x = heed_t(w->x), value = heed_i(i);
+  switch (way) {
+    case 0: return heed_apply_in_place(cx, HEED_fill, (heed_value[]){x, value}, 2);
+    case 1: return heed_apply_in_place(cx, HEED_copy, (heed_value[]){x, value}, 2);
+    case 2: return heed_apply_in_place(cx, HEED_clamp, (heed_value[]){x, value}, 2);
+    case 3: return heed_apply_in_place(cx, HEED_masked_fill,
+                                       (heed_value[]){x, heed_t(w->mask), value}, 3);
+    case 4: return heed_apply_in_place(cx, HEED_scatter,
+                                       (heed_value[]){x, heed_i(1), heed_t(w->positions),
+                                                      value}, 4);
+    case 5: return heed_apply_in_place(cx, HEED_scatter_add,
+                                       (heed_value[]){x, heed_i(1), heed_t(w->positions),
+                                                      heed_t(w->all)}, 4);
+    case 6: return heed_apply_in_place(cx, HEED_addmm,
+                                       (heed_value[]){x, heed_t(w->column), heed_t(w->row)}, 3);
+    case 7: return heed_apply_in_place(cx, HEED_normal, (heed_value[]){x, value, heed_i(0)}, 3);
+    case 8: return heed_apply_in_place(cx, HEED_add, (heed_value[]){x, heed_t(w->all)}, 2);
+    default: return true;
+  }
+}
+
+/* Each of these ways writes all or nothing, however often it is interrupted. */
+static void within_each_write (heed_context *cx) {
+  static const char *const names[] = {"fill", "copy", "clamp", "masked_fill", "scatter",
+                                      "scatter_add", "addmm", "normal", "add"};
+  static float zeros[LONG], ones[LONG];
+  static int64_t places[LONG];
+  static bool yes[LONG];
+  const int64_t size[] = {SIDE, SIDE, 1};
+  pthread_t other;
+  for (int i = 0; i < LONG; i++) {
+    ones[i] = 1;
+    places[i] = i % SIDE + 1;
+    yes[i] = true;
+  }
+  const writing w = {heed_from(cx, HEED_FLOAT32, 2, size, zeros),
+                     heed_from(cx, HEED_INT64, 2, size, places),
+                     heed_from(cx, HEED_FLOAT32, 2, (int64_t[]){1, SIDE}, ones),
+                     heed_from(cx, HEED_FLOAT32, 2, size + 1, ones),
+                     heed_from(cx, HEED_BOOL, 2, size, yes),
+                     heed_from(cx, HEED_FLOAT32, 2, size, ones)};
+  atomic_store(&ended, false);
+  pthread_create(&other, NULL, interrupt_often, cx);
+  for (int way = 0, value = 0; way < (int)(sizeof names / sizeof *names); way++) {
+    int done = 0;
+    for (int i = 0; i < 500 && done < 8; i++) {
+      if (write_all(cx, &w, way, value + 1)) value++, done++;
+      heed_clear(cx);
+      if (!all_are(w.x, (float)value)) done = LONG;
+    }
+    check(done == 8, names[way]);
+  }
+  atomic_store(&ended, true);
+  pthread_join(other, NULL);
+  heed_interrupted(cx);
+  heed_clear(cx);
+  heed_drop(w.x); heed_drop(w.positions); heed_drop(w.row); heed_drop(w.column);
+  heed_drop(w.mask); heed_drop(w.all);
 }
 
 /* Zeros, so that nothing depends on what was there before. */
@@ -447,6 +516,7 @@ int main (void) {
   in_a_child(cx);
   before_a_write(cx);
   within_writes(cx);
+  within_each_write(cx);
   after_a_write(cx);
   within_a_replay();
   within_a_pass(cx);
