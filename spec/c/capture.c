@@ -248,9 +248,37 @@ static void keeps_inputs_once (heed_context *cx) {
 }
 
 
+/* The gradient that was there before is let go by the first replay of work that sets it anew. */
+static void lets_gradients_go (heed_context *cx) {
+  enum { WIDE = 1 << 18 };         /* 1 MiB of floats */
+  const int64_t size = WIDE;
+  const heed_value wide[] = {heed_l(1, &size), heed_i(HEED_FLOAT32)};
+  heed_tensor *w = heed_call(cx, HEED_ones, wide, 1), *g = heed_call(cx, HEED_ones, wide, 1);
+  check(heed_require_grad(w, true) && heed_set_gradient(w, g), "a leaf with a gradient");
+  heed_drop(g);
+  check(heed_capture_begin(cx, DEVICE), "a capture begins");
+  heed_set_gradient(w, NULL);
+  heed_tensor *sum = heed_call(cx, HEED_sum, (heed_value[]){heed_t(w)}, 1);
+  check(heed_backward(sum, NULL, false), "a pass");
+  heed_drop(sum);
+  heed_capture *c = heed_capture_end(cx);
+  heed_memory_trim(cx);
+  const size_t before = heed_memory_now(cx).live;
+  check(heed_capture_replay(cx, c), "a replay");
+  check(heed_memory_now(cx).live + (1 << 20) == before, "bytes of the gradient before");
+  check(heed_capture_replay(cx, c) && heed_memory_now(cx).live + (1 << 20) == before, "and then");
+  heed_capture_drop(cx, c);
+  g = heed_gradient(w);
+  check(g != NULL && heed_numel(g) == WIDE, "the gradient that was made stays");
+  heed_drop(g);
+  heed_drop(w);
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   keeps_inputs_once(cx);
+  lets_gradients_go(cx);
   draws(cx);
   interrupts(cx);
   two_contexts(cx);
