@@ -10,7 +10,7 @@
 #include "failing.h"
 #include "heed.h"
 
-enum { LENGTH = 4096, MOST = 640 };    /* operations of a chain; bytes for each of them */
+enum { LENGTH = 4096, MOST = 512 };    /* operations of a chain; bytes for each of them */
 
 /* Counts what is alive. */
 static void *resize (void *self, void *block, size_t old_size, size_t new_size) {
