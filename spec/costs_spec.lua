@@ -97,6 +97,32 @@ describe("a backward pass", function()
                  costs_of_pass(function(w) return (w * 1):mul_(2):sum() end))
   end)
 
+  it("through a part that was changed in place takes rows as wide as the base", function()
+    local function in_part(w)
+      local y = w * 1
+      y:narrow(1, 11, 10):mul_(2)
+      return y:sum()
+    end
+    local function of_part(w)
+      local y = w * 1
+      local part = y:narrow(1, 11, 10)
+      y:mul_(2)
+      return part:sum()
+    end
+    local function of_columns(w)
+      local y = (w * 1):view(10, 100)
+      local part = y:t():narrow(1, 1, 4)
+      y:mul_(2)
+      return part:sum()
+    end
+    assert.equal("backward 1 4004, mul 1 4000, mul backward 3 8088, mul_ 1 80, narrow 1 0, " ..
+                 "slice backward 1 4000" .. SUM, costs_of_pass(in_part))
+    assert.equal("backward 1 4, mul 1 4000, mul backward 2 8000, mul_ 1 8000, narrow 1 0" .. SUM ..
+                 ", view backward 1 4000", costs_of_pass(of_part))
+    assert.equal("backward 1 4004, mul 1 4000, mul backward 3 16008, mul_ 1 8000, narrow 1 0" ..
+                 SUM .. ", t 1 0, view 1 0, view backward 2 4000", costs_of_pass(of_columns))
+  end)
+
   it("through views copies nothing", function()
     assert.equal("backward 1 4, index 1 0, slice backward 1 4000" .. SUM,
                  costs_of_pass(function(w) return w[{{1, 10}}]:sum() end))
