@@ -122,6 +122,26 @@ static void asks_now_and_then (void) {
   heed_close(cx);
 }
 
+/* Nor is it asked while a tensor is written in place, which does not stop. */
+static void asks_around_writes (void) {
+  static float zeros[LONG];
+  int64_t questions = 0;
+  heed_context *cx = heed_open(&(heed_host){.interrupted = count_questions, .self = &questions});
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){LONG}, zeros);
+  const heed_value args[] = {heed_t(x), heed_i(1)};
+  usleep(5000);
+  heed_drop(heed_call(cx, HEED_add, args, 2));
+  check(questions > 0, "a question during a call");
+  for (int i = 0; i < 3; i++) {
+    usleep(5000);
+    const int64_t before = questions;
+    check(heed_apply_in_place(cx, HEED_add, args, 2), "a call in place");
+    check(questions == before, "no question during a call in place");
+  }
+  heed_drop(x);
+  heed_close(cx);
+}
+
 static bool always (void *self) { return self == NULL; }
 
 enum { MANY = 1 << 22, PARAMETERS = 4096 };
@@ -512,6 +532,7 @@ int main (void) {
   by_signal(cx);
   by_question();
   asks_now_and_then();
+  asks_around_writes();
   long_calls_ask();
   in_a_child(cx);
   before_a_write(cx);
