@@ -191,8 +191,106 @@ static int starved (int number, long n, bool backward) {
   return !good || memory.alive != 0 ? -1 : !memory.failed;
 }
 
+/*
+** {==================================================================
+** What a host does beside operations
+** ===================================================================
+*/
+
+enum {
+  FROM, LENT, NUMBER, GRADIENT, READ, WRITTEN, PACKED, COMMITTED, LEAVES, STEP, CLIPPED, DEEDS
+};
+
+static const char *const deeds[] = {"from", "lend", "a number's memory", "a gradient", "a read",
+  "a write", "a packed weight", "a commit", "leaves", "a step", "clipping"};
+
+static bool drops (heed_tensor *t) {
+  heed_drop(t);
+  return t != NULL;
+}
+
+static bool commits (heed_context *cx, const inputs *in) {
+  heed_tensor *targets[] = {in->y, in->wide}, *operands[] = {in->chances, in->tall};
+  heed_tensor *number = heed_number(cx, 2);
+  if (number == NULL) return false;
+  operands[1] = number;
+  const heed_changes c = {.op = HEED_copy, .ntargets = 2, .targets = targets,
+                          .operands = operands};
+  const bool good = heed_commit(cx, &c);
+  heed_drop(number);
+  return good;
+}
+
+static bool does (heed_context *cx, const inputs *in, int deed) {
+  const int64_t size = COLUMNS;
+  static float data[ROWS * COLUMNS], lent[COLUMNS];
+  const heed_step step = {.lr = 0.5, .step = 1};
+  heed_tensor *number, *leaves[] = {in->y, in->wide};
+  bool good;
+  switch (deed) {
+    case FROM: return drops(heed_from(cx, HEED_FLOAT32, 1, &size, data));
+    case LENT: return drops(heed_lend(cx, HEED_FLOAT32, 1, &size, lent, NULL, NULL));
+    case NUMBER:
+      if ((number = heed_number(cx, 2)) == NULL) return false;
+      good = heed_require_grad(number, true);
+      heed_drop(number);
+      return good;
+    case GRADIENT: return heed_set_gradient(in->x, in->y);
+    case READ: return heed_read(in->tall, HEED_FLOAT32, data);
+    case WRITTEN: return heed_write(in->tall, HEED_FLOAT32, data);
+    case PACKED: return heed_pack(in->square);
+    case COMMITTED: return commits(cx, in);
+    case LEAVES: return heed_require_grad_all(cx, 2, leaves, true);
+    case STEP: return heed_optimize(cx, HEED_SGD, &step, 1, &in->y, &in->chances, NULL);
+    default: return drops(heed_clip_gradients(cx, 1, 2, 1, &in->x));
+  }
+}
+
+static int starved_of (int deed, long n) {
+  failing memory = {.countdown = -1, .twice = true};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory,
+                                            .threads = 1});
+  inputs in = inputs_of(cx);
+  bool good = heed_error(cx) == NULL && heed_set_gradient(in.x, in.y);
+  heed_memory_trim(cx);
+  memory.countdown = n;
+  const bool done = does(cx, &in, deed);
+  memory.countdown = -1;
+  good = good && (done ? heed_error(cx) == NULL : says_so(cx, &memory) && does(cx, &in, deed));
+  drop_inputs(&in);
+  heed_close(cx);
+  return !good || memory.alive != 0 ? -1 : !memory.failed;
+}
+
+/* A context that does not open leaves nothing. */
+static int starved_open (long n) {
+  failing memory = {.countdown = n, .twice = true};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory,
+                                            .threads = 1});
+  const bool open = cx != NULL;
+  heed_close(cx);
+  return memory.alive != 0 || open == memory.failed ? -1 : !memory.failed;
+}
+
+static int deeds_fail_whole (int *requests) {
+  for (int deed = -1; deed < DEEDS; deed++) {
+    int result = 0;
+    long n = 0;
+    while (n < 2000 && (result = deed < 0 ? starved_open(n) : starved_of(deed, n)) == 0) n++;
+    *requests += (int)n;
+    if (result == 1) continue;
+    printf("starved: %s, without memory %ld: wrong\n", deed < 0 ? "open" : deeds[deed], n);
+    return 1;
+  }
+  return 0;
+}
+
+/* }================================================================== */
+
+
 int main (void) {
   int failed = 0, requests = 0;
+  failed |= deeds_fail_whole(&requests);
   for (int number = 0; number < OPERATIONS; number++)
     for (int backward = 0; backward < 2; backward++) {
       int result = 0;
