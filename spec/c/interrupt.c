@@ -256,9 +256,11 @@ static void before_a_write (heed_context *cx) {
 
 static atomic_bool ended;
 
+static atomic_uint between = 300;  /* interruptions: microseconds */
+
 static void *interrupt_often (void *cx) {
-  for (unsigned n = 0; !atomic_load(&ended); n++) {
-    usleep(300 + 600 * (n % 6));
+  while (!atomic_load(&ended)) {
+    usleep(atomic_load(&between));
     heed_interrupt(cx);
   }
   return NULL;
@@ -357,13 +359,15 @@ static void within_each_write (heed_context *cx) {
   pthread_create(&other, NULL, interrupt_often, cx);
   for (int way = 0, value = 0; way < (int)(sizeof names / sizeof *names); way++) {
     int done = 0;
-    for (int i = 0; i < 500 && done < 8; i++) {
+    for (int i = 0; i < 100 && done < 8; i++) {
+      atomic_store(&between, 300u << (i / 8 < 10 ? i / 8 : 10));     /* until it is long enough */
       if (write_all(cx, &w, way, value + 1)) value++, done++;
       heed_clear(cx);
       if (!all_are(w.x, (float)value)) done = LONG;
     }
     check(done == 8, names[way]);
   }
+  atomic_store(&between, 300);
   atomic_store(&ended, true);
   pthread_join(other, NULL);
   heed_interrupted(cx);
