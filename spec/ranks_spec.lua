@@ -1,4 +1,4 @@
--- The ranks that operations take, up to the most that a tensor has, and no other.
+-- The ranks that operations take, up to the most that a tensor has, and no other; the axes of dots.
 
 local heed = require "heed"
 
@@ -78,4 +78,17 @@ describe("an operation", function()
       end
     end)
   end
+end)
+
+
+describe("einsum", function()
+  it("keeps the axes of dots where no result is said, be they of one operand or of both", function()
+    local a, b = heed.ones(2, 3, 4), heed.ones(4)
+    assert.equal("(2, 3)", tostring(heed.einsum("...i,i", a, b).shape))
+    assert.equal("(2, 3)", tostring(heed.einsum("i,...i", b, a).shape))
+    assert.equal("(2, 3)", tostring(heed.einsum("...i,...i", a, a).shape))
+    assert.equal("(2, 3, 4)", tostring(heed.einsum("...i", a).shape))
+    assert.equal("(2, 4, 3)", tostring(heed.einsum("...ji", a).shape))
+    assert.equal("(4)", tostring(heed.einsum("i...", b).shape))
+  end)
 end)
