@@ -92,3 +92,14 @@ describe("einsum", function()
     assert.equal("(4)", tostring(heed.einsum("i...", b).shape))
   end)
 end)
+
+
+describe("movedim", function()
+  it("refuses dimensions that there are not, or twice, in either list", function()
+    local x = heed.ones(2, 3, 4)
+    for _, lists in ipairs{{{4}, {1}}, {{1}, {4}}, {{1, 1}, {1, 2}}, {{1, 2}, {3, 3}}} do
+      assert.error_matches(function() return x:movedim(table.unpack(lists)) end, "^.*movedim: ")
+    end
+    assert.equal("(3, 4, 2)", tostring(x:movedim(1, 3).shape))
+  end)
+end)
