@@ -38,6 +38,71 @@ describe("a recorded call", function()
 end)
 
 
+describe("a node", function()
+  local function plain() return heed.tensor({1, 2}, {dtype = "float32"}) end
+
+  -- Nodes that are there when f is done, and what it returns is held.
+  local function assert_nodes(n, f)
+    assert.equal(n, (nodes_of(f)))
+  end
+
+  it("of a leaf goes when it stops to be one", function()
+    assert_nodes(1, function() return plain():requires_grad_() end)
+    assert_nodes(1, function() return plain():requires_grad_():requires_grad_() end)
+    assert_nodes(0, function() return plain():requires_grad_():requires_grad_(false) end)
+    assert_nodes(0, function() return plain():requires_grad_(false) end)
+    assert_nodes(1, function()
+      local x = plain():requires_grad_():requires_grad_(false)
+      return x:requires_grad_()
+    end)
+  end)
+
+  it("is there for each step of a graph, and for none without one", function()
+    assert_nodes(2, function() return plain():requires_grad_():exp() end)
+    assert_nodes(3, function() return plain():requires_grad_():exp():sum() end)
+    assert_nodes(0, function() return plain():requires_grad_():exp():detach() end)
+    assert_nodes(0, function() return heed.no_grad(heed.exp, plain():requires_grad_()) end)
+    assert_nodes(2, function() return plain():requires_grad_():view(2, 1) end)
+    assert_nodes(2, function()
+      local x = plain():requires_grad_()
+      return x + x
+    end)
+    assert_nodes(3, function()
+      return heed.cat{plain():requires_grad_(), plain():requires_grad_()}
+    end)
+  end)
+
+  it("goes with the memory, the gradient and the change that it was of", function()
+    assert_nodes(0, function()
+      local x = plain():requires_grad_():exp()
+      x:set_(plain())
+      return x
+    end)
+    assert_nodes(1, function()
+      local x = plain():requires_grad_()
+      heed.no_grad(x.set_, x, plain())
+      return x
+    end)
+    assert_nodes(1, function()
+      local x = plain():requires_grad_()
+      x:sum():backward()
+      x.grad = plain()
+      x.grad = nil
+      return x
+    end)
+    assert_nodes(3, function() return plain():requires_grad_():exp():mul_(2) end)
+    assert_nodes(0, function()
+      local x = plain():requires_grad_()
+      local y = plain()
+      y:copy_(x:exp())
+      return y:detach()
+    end)
+    assert_nodes(0, function() plain():requires_grad_():exp():register_hook(print) end)
+    assert_nodes(0, function() plain():requires_grad_():exp():retain_grad() end)
+  end)
+end)
+
+
 describe("a graph after backward", function()
   local x = leaf{1, 2}
 

@@ -341,6 +341,18 @@ describe("finalisers", function()
     assert.equal("float32", layer.weight.dtype)
   end)
 
+  it("may release tensors, whose memory is free from the next call on", function()
+    collectgarbage()
+    collectgarbage()
+    local before = heed.memory().live
+    local x = heed.zeros(1 << 20, {device = "cpu"})
+    setmetatable({}, {__gc = function() x:release() end})
+    assert.equal(before + (4 << 20), heed.memory().live)
+    collectgarbage()
+    assert.equal(before, heed.memory().live)
+    assert.equal("[released tensor]", tostring(x))
+  end)
+
   it("may bring a tensor back, which is released", function()
     local found
     do setmetatable({heed.ones(3)}, {__gc = function(t) found = t[1] end}) end

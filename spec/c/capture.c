@@ -218,8 +218,67 @@ static void stops_before_it_begins (heed_context *cx) {
 }
 
 
+/* Bytes of the host that captured work holds beside tensors: calls with x and, many times, with y,
+   or, where that is NULL, with the result of the first. */
+static size_t bytes_of_capture (heed_context *cx, heed_tensor *x, heed_tensor *y) {
+  heed_memory_trim(cx);
+  const size_t before = heed_memory_now(cx).other;
+  check(heed_capture_begin(cx, DEVICE), "a capture begins");
+  heed_tensor *made = heed_call(cx, HEED_neg, (heed_value[]){heed_t(x)}, 1);
+  for (int i = 0; i < 400; i++)
+    heed_drop(heed_call(cx, HEED_neg, (heed_value[]){heed_t(y != NULL ? y : made)}, 1));
+  heed_capture *c = heed_capture_end(cx);
+  const size_t held = heed_memory_now(cx).other - before;
+  check(c != NULL, "a capture of many calls");
+  heed_capture_drop(cx, c);
+  heed_drop(made);
+  return held;
+}
+
+
+/* What work reads is kept once, be it the first or a later one. */
+static void keeps_inputs_once (heed_context *cx) {
+  enum { LITTLE = 4096 };
+  heed_tensor *x = vector(cx, 1), *y = vector(cx, 2);
+  bytes_of_capture(cx, x, y);
+  const size_t without = bytes_of_capture(cx, x, NULL);
+  check(bytes_of_capture(cx, x, x) < without + LITTLE, "the first input");
+  check(bytes_of_capture(cx, x, y) < without + LITTLE, "the second input");
+  heed_drop(x); heed_drop(y);
+}
+
+
+/* The gradient that was there before is let go by the first replay of work that sets it anew. */
+static void lets_gradients_go (heed_context *cx) {
+  enum { WIDE = 1 << 18 };         /* 1 MiB of floats */
+  const int64_t size = WIDE;
+  const heed_value wide[] = {heed_l(1, &size), heed_i(HEED_FLOAT32)};
+  heed_tensor *w = heed_call(cx, HEED_ones, wide, 1), *g = heed_call(cx, HEED_ones, wide, 1);
+  check(heed_require_grad(w, true) && heed_set_gradient(w, g), "a leaf with a gradient");
+  heed_drop(g);
+  check(heed_capture_begin(cx, DEVICE), "a capture begins");
+  heed_set_gradient(w, NULL);
+  heed_tensor *sum = heed_call(cx, HEED_sum, (heed_value[]){heed_t(w)}, 1);
+  check(heed_backward(sum, NULL, false), "a pass");
+  heed_drop(sum);
+  heed_capture *c = heed_capture_end(cx);
+  heed_memory_trim(cx);
+  const size_t before = heed_memory_now(cx).live;
+  check(heed_capture_replay(cx, c), "a replay");
+  check(heed_memory_now(cx).live + (1 << 20) == before, "bytes of the gradient before");
+  check(heed_capture_replay(cx, c) && heed_memory_now(cx).live + (1 << 20) == before, "and then");
+  heed_capture_drop(cx, c);
+  g = heed_gradient(w);
+  check(g != NULL && heed_numel(g) == WIDE, "the gradient that was made stays");
+  heed_drop(g);
+  heed_drop(w);
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
+  keeps_inputs_once(cx);
+  lets_gradients_go(cx);
   draws(cx);
   interrupts(cx);
   two_contexts(cx);

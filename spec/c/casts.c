@@ -96,6 +96,14 @@ int main (void) {
   check(works(cx, x, w, 10) == anew && works(cx, x, w, 10) == kept, "another type");
   heed_set_autocast(cx, HEED_FLOAT16);
   check(works(cx, x, w, 10) == kept, "the same type");
+  heed_capture_pause(NULL, true);
+  heed_capture_pause(cx, true);
+  heed_capture_pause(cx, false);
+  check(works(cx, x, w, 10) == kept, "a pause of no capture");
+  check(!heed_capture_begin(cx, "none") && heed_capture_end(cx) == NULL && heed_error(cx) != NULL,
+        "neither a capture nor its end");
+  heed_clear(cx);
+  check(works(cx, x, w, 10) == kept, "no capture");
   check(heed_capture_begin(cx, "cpu"), "a capture");
   heed_capture_drop(cx, heed_capture_end(cx));
   check(works(cx, x, w, 10) == anew, "a capture ends what is kept");

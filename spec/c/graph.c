@@ -10,7 +10,7 @@
 #include "failing.h"
 #include "heed.h"
 
-enum { LENGTH = 4096, MOST = 640 };    /* operations of a chain; bytes for each of them */
+enum { LENGTH = 4096, MOST = 512 };    /* operations of a chain; bytes for each of them */
 
 /* Counts what is alive. */
 static void *resize (void *self, void *block, size_t old_size, size_t new_size) {
@@ -152,6 +152,139 @@ static bool hooks_set_nothing (void) {
 }
 
 
+/* Gives zeros. */
+static bool zeros_back (void *self, int n, heed_tensor *const *gradients, int ninputs,
+                        heed_tensor **results) {
+  (void)self; (void)n; (void)gradients; (void)ninputs; (void)results;
+  return true;
+}
+
+
+/*
+** A view that was the third result of a host's operation is the first of a step of its own, once
+** its base was changed in place.
+*/
+static bool views_are_made_anew (void) {
+  heed_context *cx = heed_open(NULL);
+  const int64_t size[] = {3};
+  const double numbers[] = {1, 2, 3};
+  const heed_custom custom = {zeros_back, NULL, NULL};
+  heed_tensor *x = heed_from(cx, HEED_FLOAT64, 1, size, numbers);
+  heed_tensor *w = heed_from(cx, HEED_FLOAT64, 1, size, numbers);
+  heed_tensor *base = heed_from(cx, HEED_FLOAT64, 1, size, numbers);
+  heed_tensor *view = heed_call(cx, HEED_narrow, (heed_value[]){heed_t(base), heed_i(0), heed_i(2),
+                                heed_i(2)}, 4);
+  heed_tensor *outputs[] = {heed_detach(x), heed_detach(x), view};
+  heed_require_grad(x, true);
+  heed_require_grad(w, true);
+  double got[3] = {-1, -1, -1};
+  bool good = heed_record_custom(cx, &custom, 1, &x, 3, outputs) &&
+              heed_apply_in_place(cx, HEED_mul, (heed_value[]){heed_t(base), heed_t(w)}, 2);
+  heed_tensor *sum = heed_call(cx, HEED_sum, (heed_value[]){heed_t(view)}, 1);
+  good = good && heed_backward(sum, NULL, false);
+  heed_tensor *g = heed_gradient(w);
+  good = good && g != NULL && heed_read(g, HEED_FLOAT64, got) && got[0] == 0 && got[1] == 2 &&
+         got[2] == 3;
+  if (!good) printf("graph: a view made anew: %g, %g, %g\n", got[0], got[1], got[2]);
+  for (int i = 0; i < 3; i++) heed_drop(outputs[i]);
+  heed_drop(g); heed_drop(sum); heed_drop(base); heed_drop(w); heed_drop(x);
+  heed_close(cx);
+  return good;
+}
+
+
+/*
+** {==================================================================
+** Steps of a graph, of which one lacks memory
+** ===================================================================
+*/
+
+enum { LEAF, CUSTOM, CALL, VIEW, OVERLAY, OF_VIEW, HOOK, RETAIN, DETACH, PASS, STEPS };
+
+static const char *const steps[] = {"a leaf", "a host's operation", "a call", "a view",
+  "a change of its base", "a call with the view", "a hook", "a gradient that is retained",
+  "a tensor without a graph", "a pass"};
+
+typedef struct graph {
+  heed_tensor *x, *custom, *y, *view, *z, *bare;
+} graph;
+
+static bool keeps_gradient (void *self, int noutputs, heed_tensor *const *gradients, int ninputs,
+                            heed_tensor **results) {
+  (void)self; (void)noutputs; (void)gradients; (void)ninputs; (void)results;
+  return true;
+}
+
+static bool take_step (heed_context *cx, graph *g, int step) {
+  static const heed_custom custom = {zeros_back, NULL, NULL}, hook = {keeps_gradient, NULL, NULL};
+  switch (step) {
+    case LEAF: return heed_require_grad(g->x, true);
+    case CUSTOM: return heed_record_custom(cx, &custom, 1, &g->x, 1, &g->custom);
+    case CALL:
+      g->y = heed_call(cx, HEED_mul, (heed_value[]){heed_t(g->x), heed_t(g->custom)}, 2);
+      return g->y != NULL;
+    case VIEW:
+      g->view = heed_call(cx, HEED_narrow, (heed_value[]){heed_t(g->y), heed_i(0), heed_i(2),
+                          heed_i(2)}, 4);
+      return g->view != NULL;
+    case OVERLAY:
+      return heed_apply_in_place(cx, HEED_mul, (heed_value[]){heed_t(g->y), heed_t(g->x)}, 2);
+    case OF_VIEW:
+      g->z = heed_call(cx, HEED_sum, (heed_value[]){heed_t(g->view)}, 1);
+      return g->z != NULL;
+    case HOOK: return heed_add_hook(g->y, &hook) != NULL;
+    case RETAIN: return heed_retain_gradient(g->y);
+    case DETACH: return (g->bare = heed_detach(g->y)) != NULL;
+    default: return heed_backward(g->z, NULL, true);
+  }
+}
+
+/* 1: there are not so many requests; 0: the step fails whole; -1: wrong. */
+static int within_step (int step, long n, bool onwards) {
+  failing memory = {.countdown = -1, .onwards = onwards, .twice = true};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory,
+                                            .threads = 1});
+  const int64_t size = 3;
+  const double numbers[] = {1, 2, 3};
+  double got[3] = {0};
+  graph g = {.x = heed_from(cx, HEED_FLOAT64, 1, &size, numbers),
+             .custom = heed_from(cx, HEED_FLOAT64, 1, &size, numbers)};
+  bool good = true;
+  for (int i = 0; i < STEPS; i++) {
+    heed_memory_trim(cx);
+    memory.countdown = i == step ? n : -1;
+    bool done = take_step(cx, &g, i);
+    memory.countdown = -1;
+    const char *error = heed_error(cx);
+    good = good && (done ? error == NULL : i == step && memory.failed && error != NULL &&
+                    strstr(error, "not enough memory") != NULL);
+    heed_clear(cx);
+    good = good && (done || take_step(cx, &g, i));
+  }
+  heed_tensor *of_x = heed_gradient(g.x), *of_y = heed_gradient(g.y);
+  good = good && heed_read(of_x, HEED_FLOAT64, got) && got[0] == 0 && got[1] == 8 && got[2] == 18;
+  good = good && heed_read(of_y, HEED_FLOAT64, got) && got[0] == 0 && got[1] == 1 && got[2] == 1;
+  heed_drop(of_x); heed_drop(of_y); heed_drop(g.bare); heed_drop(g.z); heed_drop(g.view);
+  heed_drop(g.y); heed_drop(g.custom); heed_drop(g.x);
+  heed_close(cx);
+  return !good || memory.alive != 0 ? -1 : !memory.failed;
+}
+
+static bool steps_fail_whole (bool onwards) {
+  for (int step = 0; step < STEPS; step++) {
+    int result = 0;
+    long n = 0;
+    while (n < 1000 && (result = within_step(step, n, onwards)) == 0) n++;
+    if (result == 1 && n > 0) continue;
+    printf("graph: %s, without memory %ld: wrong\n", steps[step], n);
+    return false;
+  }
+  return true;
+}
+
+/* }================================================================== */
+
+
 int main (void) {
   size_t alive = 0;
   heed_host host = {.resize = resize, .self = &alive, .threads = 1};
@@ -167,5 +300,6 @@ int main (void) {
   heed_drop(w);
   heed_close(cx);
   return good && alive == 0 && passes_fail_whole(true) && passes_fail_whole(false) &&
-         hooks_set_nothing() ? EXIT_SUCCESS : EXIT_FAILURE;
+         hooks_set_nothing() && views_are_made_anew() && steps_fail_whole(true) &&
+         steps_fail_whole(false) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

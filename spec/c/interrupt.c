@@ -122,6 +122,26 @@ static void asks_now_and_then (void) {
   heed_close(cx);
 }
 
+/* Nor is it asked while a tensor is written in place, which does not stop. */
+static void asks_around_writes (void) {
+  static float zeros[LONG];
+  int64_t questions = 0;
+  heed_context *cx = heed_open(&(heed_host){.interrupted = count_questions, .self = &questions});
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){LONG}, zeros);
+  const heed_value args[] = {heed_t(x), heed_i(1)};
+  usleep(5000);
+  heed_drop(heed_call(cx, HEED_add, args, 2));
+  check(questions > 0, "a question during a call");
+  for (int i = 0; i < 3; i++) {
+    usleep(5000);
+    const int64_t before = questions;
+    check(heed_apply_in_place(cx, HEED_add, args, 2), "a call in place");
+    check(questions == before, "no question during a call in place");
+  }
+  heed_drop(x);
+  heed_close(cx);
+}
+
 static bool always (void *self) { return self == NULL; }
 
 enum { MANY = 1 << 22, PARAMETERS = 4096 };
@@ -236,9 +256,11 @@ static void before_a_write (heed_context *cx) {
 
 static atomic_bool ended;
 
+static atomic_uint between = 300;  /* interruptions: microseconds */
+
 static void *interrupt_often (void *cx) {
   while (!atomic_load(&ended)) {
-    usleep(300);
+    usleep(atomic_load(&between));
     heed_interrupt(cx);
   }
   return NULL;
@@ -253,22 +275,105 @@ static bool all_are (heed_tensor *x, float value) {
 }
 
 /* Added completely or not at all. */
-static void within_a_write (heed_context *cx) {
-  static float zeros[LONG];
+static void within_a_write (heed_context *cx, heed_tensor *x, const char *what) {
   pthread_t other;
   float sum = 0;
-  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){LONG}, zeros);
+  atomic_store(&ended, false);
   pthread_create(&other, NULL, interrupt_often, cx);
   for (int i = 0; i < 200; i++) {
     sum += heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(x), heed_i(1)}, 2);
     heed_clear(cx);
   }
-  check(all_are(x, sum), "sums in place, interrupted often");
+  check(all_are(x, sum), what);
   atomic_store(&ended, true);
   pthread_join(other, NULL);
   heed_interrupted(cx);
   heed_clear(cx);
   heed_drop(x);
+}
+
+/* Also in memory that is the host's, and in the last part of another tensor. */
+static void within_writes (heed_context *cx) {
+  static float zeros[2 * LONG], lent[LONG];
+  const int64_t size[] = {LONG, 2 * LONG};
+  within_a_write(cx, heed_from(cx, HEED_FLOAT32, 1, size, zeros),
+                 "sums in place, interrupted often");
+  within_a_write(cx, heed_lend(cx, HEED_FLOAT32, 1, size, lent, NULL, NULL), "in lent memory");
+  heed_tensor *whole = heed_from(cx, HEED_FLOAT32, 1, size + 1, zeros);
+  within_a_write(cx, heed_call(cx, HEED_narrow, (heed_value[]){heed_t(whole), heed_i(0),
+                               heed_i(LONG + 1), heed_i(LONG)}, 4), "in the last part");
+  heed_drop(whole);
+}
+
+enum { SIDE = 1024 };              /* SIDE * SIDE are LONG */
+
+/* What operations in place need to write one value to all elements of x (SIDE, SIDE). */
+typedef struct writing {
+  heed_tensor *x, *positions, *row, *column, *mask, *all;
+} writing;
+
+/* 'i' to all of x, in a way by number; false: it was stopped. More ways than there are: true. */
+static bool write_all (heed_context *cx, const writing *w, int way, int i) {
+  heed_value x = heed_t(w->x), value = heed_i(i);
+  switch (way) {
+    case 0: return heed_apply_in_place(cx, HEED_fill, (heed_value[]){x, value}, 2);
+    case 1: return heed_apply_in_place(cx, HEED_copy, (heed_value[]){x, value}, 2);
+    case 2: return heed_apply_in_place(cx, HEED_clamp, (heed_value[]){x, value}, 2);
+    case 3: return heed_apply_in_place(cx, HEED_masked_fill,
+                                       (heed_value[]){x, heed_t(w->mask), value}, 3);
+    case 4: return heed_apply_in_place(cx, HEED_scatter,
+                                       (heed_value[]){x, heed_i(1), heed_t(w->positions),
+                                                      value}, 4);
+    case 5: return heed_apply_in_place(cx, HEED_scatter_add,
+                                       (heed_value[]){x, heed_i(1), heed_t(w->positions),
+                                                      heed_t(w->all)}, 4);
+    case 6: return heed_apply_in_place(cx, HEED_addmm,
+                                       (heed_value[]){x, heed_t(w->column), heed_t(w->row)}, 3);
+    case 7: return heed_apply_in_place(cx, HEED_normal, (heed_value[]){x, value, heed_i(0)}, 3);
+    case 8: return heed_apply_in_place(cx, HEED_add, (heed_value[]){x, heed_t(w->all)}, 2);
+    default: return true;
+  }
+}
+
+/* Each of these ways writes all or nothing, however often it is interrupted. */
+static void within_each_write (heed_context *cx) {
+  static const char *const names[] = {"fill", "copy", "clamp", "masked_fill", "scatter",
+                                      "scatter_add", "addmm", "normal", "add"};
+  static float zeros[LONG], ones[LONG];
+  static int64_t places[LONG];
+  static bool yes[LONG];
+  const int64_t size[] = {SIDE, SIDE, 1};
+  pthread_t other;
+  for (int i = 0; i < LONG; i++) {
+    ones[i] = 1;
+    places[i] = i % SIDE + 1;
+    yes[i] = true;
+  }
+  const writing w = {heed_from(cx, HEED_FLOAT32, 2, size, zeros),
+                     heed_from(cx, HEED_INT64, 2, size, places),
+                     heed_from(cx, HEED_FLOAT32, 2, (int64_t[]){1, SIDE}, ones),
+                     heed_from(cx, HEED_FLOAT32, 2, size + 1, ones),
+                     heed_from(cx, HEED_BOOL, 2, size, yes),
+                     heed_from(cx, HEED_FLOAT32, 2, size, ones)};
+  atomic_store(&ended, false);
+  pthread_create(&other, NULL, interrupt_often, cx);
+  for (int way = 0, value = 0; way < (int)(sizeof names / sizeof *names); way++) {
+    int done = 0;
+    for (int i = 0; i < 100 && done < 8; i++) {
+      atomic_store(&between, 300u << (i / 8 < 10 ? i / 8 : 10));     /* until it is long enough */
+      if (write_all(cx, &w, way, value + 1)) value++, done++;
+      heed_clear(cx);
+      if (!all_are(w.x, (float)value)) done = LONG;
+    }
+    check(done == 8, names[way]);
+  }
+  atomic_store(&between, 300);
+  atomic_store(&ended, true);
+  pthread_join(other, NULL);
+  heed_interrupted(cx);
+  heed_clear(cx);
+  heed_drop(w.x); heed_drop(w.positions); heed_drop(w.row); heed_drop(w.column);
+  heed_drop(w.mask); heed_drop(w.all);
 }
 
 /* Zeros, so that nothing depends on what was there before. */
@@ -431,10 +536,12 @@ int main (void) {
   by_signal(cx);
   by_question();
   asks_now_and_then();
+  asks_around_writes();
   long_calls_ask();
   in_a_child(cx);
   before_a_write(cx);
-  within_a_write(cx);
+  within_writes(cx);
+  within_each_write(cx);
   after_a_write(cx);
   within_a_replay();
   within_a_pass(cx);
