@@ -55,6 +55,30 @@ describe("models.load refuses", function()
     end
   end)
 
+  it("sizes and ids beyond the largest, which are taken", function()
+    local MOST <const> = 1 << 24
+    local function takes(name, values, unwanted)
+      local _, message = load(name, values)
+      assert.is_nil(tostring(message):find(unwanted, 1, true), message)
+    end
+    local counts = {qwen2 = {"hidden_size", "num_attention_heads", "intermediate_size"},
+                    gpt2 = {"n_head", "n_layer"}}
+    for name, keys in pairs(counts) do
+      for _, key in ipairs(keys) do
+        local wanted = ('"%s": a whole number from 1 to 16777216 expected, got '):format(key)
+        takes(name, {[key] = MOST}, wanted)
+        for _, bad in ipairs{MOST + 1, 0} do
+          assert.matches(wanted .. bad, why(name, {[key] = bad}), 1, true)
+        end
+      end
+    end
+    takes("mpnet", {pad_token_id = 0}, "an id from 0")
+    takes("mpnet", {pad_token_id = MOST - 1}, "an id from 0")
+    local wanted = "rope of heads of at most 65536 features expected, got "
+    takes("qwen2", {hidden_size = 4 * 65536}, wanted)
+    assert.matches(wanted .. "65538", why("qwen2", {hidden_size = 4 * 65538}), 1, true)
+  end)
+
   it("more layers than its tensors can be for, before they are made", function()
     for name, key in pairs{gpt2 = "n_layer", t5 = "num_layers", roberta = "num_hidden_layers"} do
       assert.matches("config.json: nn.Parameter: too many for the tensors of the file",
