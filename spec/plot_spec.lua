@@ -453,9 +453,10 @@ end)
 
 
 describe("cells of a heat map in a file", function()
-  local measure = require "heed.plot.gnuplot_heat".measure
+  local painter = require "heed.plot.gnuplot_heat"
 
   it("are squares that share the width, but where their texts are wider", function()
+    local measure = painter.measure
     for n, side in pairs{[1] = 34, [12] = 34, [13] = 33, [20] = 21, [430] = 1, [600] = 1} do
       local box = measure{width = n, height = n, columns = {}}
       assert.same({side, side, n * side, n * side}, {box.cell, box.side, box.width, box.height})
