@@ -326,6 +326,13 @@ $(B)/spec/c/lua_models: WRAPPED= -Wl,--wrap=realloc
 $(B)/spec/c/lua_starved: WRAPPED= $(patsubst %,-Xlinker --wrap=%,core_alloc core_grow \
   storage_new op_supports op_fuses)
 
+# In it readline is its own.
+$(B)/spec/c/lua_readline: WRAPPED= -Wl,--wrap=dlsym
+
+# In it blocks of memory are counted.
+$(B)/spec/c/lua_leaks: WRAPPED= $(patsubst %,-Xlinker --wrap=%,malloc calloc realloc free \
+  aligned_alloc posix_memalign)
+
 # In it polls are counted.
 $(B)/spec/c/text_stops: WRAPPED= -Wl,--wrap=core_poll
 

@@ -176,6 +176,16 @@ describe("heed.save into a GGUF file", function()
     assert.matches("save", message(heed.save, path, {}, {}, {}, 1))
   end)
 
+  it("takes names of as many bytes as the format and llama.cpp read", function()
+    local tensor, key = ("n"):rep(63), ("k"):rep(1 << 16)
+    assert(heed.save(path, {[tensor] = heed.ones(2)}, {[key] = "x"}))
+    local loaded, metadata = assert(heed.load(path))
+    assert.is_truthy(loaded[tensor])
+    assert.equal("x", metadata[key])
+    assert.matches("UTF%-8 of 1 to 65536 bytes expected as a key",
+                   message(heed.save, path, {x = heed.ones(2)}, {[key .. "k"] = "x"}))
+  end)
+
   it("takes no keys and types from metatables that hide", function()
     local function hidden(value)
       return setmetatable({}, {__metatable = false, __index = function(_, key)

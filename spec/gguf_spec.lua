@@ -153,7 +153,7 @@ describe("a GGUF file", function()
       {"0 or 1 expected for a boolean, got 2", file({text "a" .. pack("<I4", 7) .. "\2"}, {})},
       {'key "a": 100', file({text "a" .. pack("<I4I4i8", 9, 0, 100)}, {})},
       {"arrays within 8 others", file({text "a" .. pack("<I4", 9)
-        .. pack("<I4i8", 9, 1):rep(9) .. pack("<I4i8", 0, 0)}, {})},
+        .. pack("<I4i8", 9, 1):rep(8) .. pack("<I4i8", 0, 0)}, {})},
       {"a key: UTF%-8", file({key("\255", 1)}, {})},
       {'tensor "t" has 5 dimensions', file({}, {tensor("t", {1, 1, 1, 1, 1}, 0, 0)}, one)},
       {'key "a": at most 65536 booleans expected, got 65537',
@@ -171,12 +171,27 @@ describe("a GGUF file", function()
        file({}, {tensor("t", {4}, 8, 0)}, one)},
       {"a power of two expected, got 3", file({key("general.alignment", 3)}, {})},
       {"a power of two expected, got 0", file({key("general.alignment", 0)}, {})},
-      {'key "split.count": 1 to 4096', file({key("split.count", 99999)}, {})},
+      {'key "split.count": 1 to 4096 files expected, got 4097',
+       file({key("split.count", 4097), key("split.no", 0)}, {})},
+      {"a name that ends in %-00001%-of%-04096%.gguf",
+       file({key("split.count", 4096), key("split.no", 0)}, {})},
       {"a name that ends in %-00001%-of%-00002%.gguf",
        file({key("split.count", 2), key("split.no", 0)}, {})},
     } do
       assert.matches(case[1], refusal(case[2]))
     end
+  end)
+
+  it("may have as much as the limits say", function()
+    local _, metadata = assert(load(file({
+      text "a" .. pack("<I4I4i8", 9, 7, 65536) .. ("\1"):rep(65536),
+      text "b" .. pack("<I4", 9) .. pack("<I4i8", 9, 1):rep(7) .. pack("<I4i8", 0, 0),
+    }, {tensor("t", {1, 1, 1, 4}, 0, 0)}, one)))
+    assert.equal(65536, #metadata.a)
+    assert.is_true(metadata.a[65536])
+    local within, depth = metadata.b, 0
+    while type(within) == "table" do within, depth = within[1], depth + 1 end
+    assert.equal(7, depth)                     -- and bytes, which are a string
   end)
 
   it("has tensors without elements, too", function()

@@ -334,3 +334,22 @@ describe("a bound", function()
     end
   end)
 end)
+
+
+describe("gradcheck of several results", function()
+  local wrong = heed.custom{
+    forward = function(_, x) return x * 2 end, backward = function(_, g) return g end,
+  }
+
+  it("finds a wrong one among them, be they equal", function()
+    for _, f in ipairs{
+      function(x) local y = wrong(x) return y, y end,
+      function(x) return wrong(x), wrong(x) end,
+      function(x) return x * 2, wrong(x) end,
+      function(x) return wrong(x), x * 2 end,
+    } do
+      assert.is_false((heed.gradcheck(f, heed.tensor{1.0, 2.0})))
+    end
+    assert.is_true((heed.gradcheck(function(x) return x * 2, x * 3 end, heed.tensor{1.0, 2.0})))
+  end)
+end)

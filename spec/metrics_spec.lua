@@ -180,8 +180,11 @@ describe("optim.plateau", function()
     return rates
   end
 
-  local VALUES <const> = {}
-  for i = 1, 200 do VALUES[i] = 1 + 3 / i + 0.05 * math.sin(i * i) end
+  local FALLING <const>, RISING <const> = {}, {}
+  for i = 1, 200 do
+    FALLING[i] = 1 + 3 / i + 0.05 * math.sin(i * i)
+    RISING[i] = 6 - FALLING[i]
+  end
 
   it("is PyTorch's, and goes on from its state", function()
     local n = 0
@@ -190,8 +193,9 @@ describe("optim.plateau", function()
         for _, cooldown in ipairs{0, 3} do
           local o = {mode = mode, threshold_mode = threshold_mode, cooldown = cooldown,
                      factor = 0.5, patience = 2, threshold = 0.01, min = 0.01, eps = 1e-3}
-          local wanted, plateau = reference(o, VALUES), optim.plateau(o)
-          for i, value in ipairs(VALUES) do
+          local values = mode == "min" and FALLING or RISING
+          local wanted, plateau = reference(o, values), optim.plateau(o)
+          for i, value in ipairs(values) do
             local next_one = optim.plateau(o)
             next_one:load_state(plateau:state())
             plateau = next_one
@@ -203,6 +207,23 @@ describe("optim.plateau", function()
       end
     end
     assert.is_true(n > 20)
+  end)
+
+  it("counts from the first value on, which may be no better than none", function()
+    local nan <const> = 0 / 0
+    for mode, worst in pairs{min = math.huge, max = -math.huge} do
+      for _, first in ipairs{nan, worst} do
+        for cooldown = 0, 2 do
+          local o = {mode = mode, threshold_mode = "rel", cooldown = cooldown, factor = 0.5,
+                     patience = 2, threshold = 0.01, min = 0.01, eps = 1e-3}
+          local values = {first, first, first, first, 1.0, first, first, first, first, first}
+          local plateau = optim.plateau(o)
+          for i, wanted in ipairs(reference(o, values)) do
+            assert.equal(wanted, plateau:update(values[i]))
+          end
+        end
+      end
+    end
   end)
 
   it("leaves out a change of eps or less", function()

@@ -55,6 +55,30 @@ describe("models.load refuses", function()
     end
   end)
 
+  it("sizes and ids beyond the largest, which are taken", function()
+    local MOST <const> = 1 << 24
+    local function takes(name, values, unwanted)
+      local _, message = load(name, values)
+      assert.is_nil(tostring(message):find(unwanted, 1, true), message)
+    end
+    local counts = {qwen2 = {"hidden_size", "num_attention_heads", "intermediate_size"},
+                    gpt2 = {"n_head", "n_layer"}}
+    for name, keys in pairs(counts) do
+      for _, key in ipairs(keys) do
+        local wanted = ('"%s": a whole number from 1 to 16777216 expected, got '):format(key)
+        takes(name, {[key] = MOST}, wanted)
+        for _, bad in ipairs{MOST + 1, 0} do
+          assert.matches(wanted .. bad, why(name, {[key] = bad}), 1, true)
+        end
+      end
+    end
+    takes("mpnet", {pad_token_id = 0}, "an id from 0")
+    takes("mpnet", {pad_token_id = MOST - 1}, "an id from 0")
+    local wanted = "rope of heads of at most 65536 features expected, got "
+    takes("qwen2", {hidden_size = 4 * 65536}, wanted)
+    assert.matches(wanted .. "65538", why("qwen2", {hidden_size = 4 * 65538}), 1, true)
+  end)
+
   it("more layers than its tensors can be for, before they are made", function()
     for name, key in pairs{gpt2 = "n_layer", t5 = "num_layers", roberta = "num_hidden_layers"} do
       assert.matches("config.json: nn.Parameter: too many for the tensors of the file",
@@ -197,5 +221,48 @@ describe("a model that no golden directory has", function()
     end))
     local plain = result("nomic_bert", old)
     assert.is_true((result("nomic_bert", old, stretched) - plain):abs():max():item() > 1e-3)
+  end)
+end)
+
+
+describe("special ids of config.json", function()
+  -- What a model has of a name, where the file of generation has `said` of it.
+  local function taken(value, said)
+    local files = {["config.json"] = "config.json", ["model.safetensors"] = "model.safetensors"}
+    local place <close> = directories.make("llama3", files, function(c)
+      c.eos_token_id, c.bos_token_id, c.decoder_start_token_id = value, value, value
+    end)
+    if said then
+      directories.write(place.path .. "/generation_config.json",
+                        json.encode{eos_token_id = said, bos_token_id = said,
+                                    decoder_start_token_id = said})
+    end
+    local own = assert(heed.models.load(place.path)).generation
+    assert.same(own.eos_token_id, own.bos_token_id)
+    assert.same(own.eos_token_id, own.decoder_start_token_id)
+    return own.eos_token_id
+  end
+
+  it("hold where the file of generation names none, be they one or a list", function()
+    assert.equal(3, taken(3))
+    assert.equal(0, taken(0))
+    assert.same({2, 3}, taken(json.array{2, 3}))
+    assert.equal(4, taken(3, 4))
+    assert.equal(4, taken(json.array{2, 3}, 4))
+    assert.same({5, 6}, taken(3, json.array{5, 6}))
+  end)
+
+  it("are none where they are no ids", function()
+    for _, value in ipairs{json.null, "x", true, false} do
+      assert.is_nil(taken(value), tostring(value))
+    end
+    local place <close> = directories.make("llama3", {
+      ["config.json"] = "config.json", ["model.safetensors"] = "model.safetensors",
+    }, function(c) c.bos_token_id, c.eos_token_id = json.null, json.null end)
+    local path = place.path .. "/model.gguf"
+    assert(heed.models.save(path, assert(heed.models.load(place.path))))
+    local _, metadata = assert(heed.load(path))
+    assert.is_nil(metadata["tokenizer.ggml.bos_token_id"])
+    assert.is_nil(metadata["tokenizer.ggml.eos_token_id"])
   end)
 end)

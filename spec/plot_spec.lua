@@ -452,6 +452,26 @@ describe("a wrong call", function()
 end)
 
 
+describe("cells of a heat map in a file", function()
+  local painter = require "heed.plot.gnuplot_heat"
+
+  it("are squares that share the width, but where their texts are wider", function()
+    local measure = painter.measure
+    for n, side in pairs{[1] = 34, [12] = 34, [13] = 33, [20] = 21, [430] = 1, [600] = 1} do
+      local box = measure{width = n, height = n, columns = {}}
+      assert.same({side, side, n * side, n * side}, {box.cell, box.side, box.width, box.height})
+      box = measure{width = n, height = 1, columns = {}}
+      assert.same({side, n * side, side}, {box.cell, box.width, box.height})
+    end
+    local function wide(n, text)
+      return measure{width = n, height = 1, columns = {}, cells = {{"", text}}}.cell
+    end
+    assert.same({34, 34, 34, 41.5}, {wide(2, ""), wide(2, "a"), wide(2, "ab"), wide(2, "abc")})
+    assert.same({10, 24.5, 33.0}, {wide(43, ""), wide(43, "a"), wide(43, "ab")})
+  end)
+end)
+
+
 describe("gnuplot", function()
   it("is given no character that could mean something to it", function()
     local text = "'\"`$@!;\\%{}^_~#\n"

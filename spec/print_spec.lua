@@ -357,6 +357,24 @@ describe("other objects that are printed", function()
 end)
 
 
+describe("a printed tensor of blocks", function()
+  setup(device.cpu)
+  teardown(device.back)
+
+  it("becomes numbers at its corners alone", function()
+    local q = heed.quantize(heed.zeros(1024, 4096), "q8_0")
+    local wanted = tostring(heed.zeros(1024, 4096)):gsub("float32", "q8_0")
+    collectgarbage()
+    local now, limit = heed.memory(), heed.memory().limit
+    heed.memory{limit = now.live + now.other + (4 << 20)}
+    local good, got = pcall(tostring, q)
+    heed.memory{limit = limit}
+    assert.is_true(good, got)
+    assert.equal(wanted, got)
+  end)
+end)
+
+
 describe("a released tensor", function()
   setup(device.cpu)
   teardown(device.back)

@@ -20,9 +20,8 @@ local function rates() return {0.5, 1e-4} end
 -- A progress that writes to a list of lines, and steps it takes, `pace` of them in a second.
 local function run(o)
   local lines = {}
-  local progress = Progress.new(o.first, o.steps, rates, o.output or function(text)
-    lines[#lines + 1] = text
-  end)
+  local function keep(text) lines[#lines + 1] = text end
+  local progress = Progress.new(o.first, o.steps, rates, o.output == nil and keep or o.output)
   for step = o.first + 1, o.last do
     seconds = seconds + 1 / o.pace
     if o.validated then progress:validate(o.validated) end
@@ -118,8 +117,14 @@ describe("lines of progress", function()
   it("go to a function on a terminal, too; false says nothing", function()
     with({}, true, function()
       assert.equal(7, #run{first = 0, steps = 7, last = 7, pace = 64})
-      run{first = 0, steps = 7, last = 7, pace = 64, why = "stopped", output = false}
     end)
+    local silent = {first = 0, steps = 7, last = 7, pace = 64, why = "stopped", output = false}
+    local out = {write = function() error "written" end, flush = function() end}
+    for _, globals in ipairs{{io = {stdout = out}}, {print = out.write}} do
+      for _, is_terminal in ipairs{true, false} do
+        with(globals, is_terminal, function() run(silent) end)
+      end
+    end
   end)
 end)
 

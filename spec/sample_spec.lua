@@ -214,3 +214,18 @@ describe("option history of heed.sample", function()
     assert.same({2}, heed.sample(logits, {repetition_penalty = 2, history = odd}).shape)
   end)
 end)
+
+
+describe("heed.generate with option repetition_penalty", function()
+  it("refuses ids of a prompt that the logits have none for", function()
+    local function model(ids) return heed.zeros(1, ids:size(-1), 3) end
+    local function said(id)
+      return message(heed.generate, model, heed.tensor{id},
+                     {cache = false, max = 1, repetition_penalty = 2})
+    end
+    assert.matches("option history: ids from 1 to 3 expected, got 4", said(4))
+    assert.matches("option history: ids from 1 to 3 expected, got 0", said(0))
+    assert.equal(1, #heed.generate(model, heed.tensor{3},
+                                   {cache = false, max = 1, repetition_penalty = 2}))
+  end)
+end)

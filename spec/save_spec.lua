@@ -461,7 +461,12 @@ describe("save", function()
     refuses("metadata", path, {a = t}, {"x"})
     refuses("metadata", path, {a = t}, "x")
     local many = {}
-    for i = 1, 16385 do many["m" .. i] = "" end
+    for i = 1, 16384 do many["m" .. i] = "" end
+    local full = new_path ".safetensors"
+    assert(heed.save(full, {a = heed.quantize(heed.ones(1, 32), "q8_0")}, many))
+    local loaded, metadata = heed.load(full)
+    assert.same({"q8_0", many}, {loaded and loaded.a.dtype, metadata})
+    many.m0 = ""
     refuses("at most 16384 entries of metadata expected, got 16385", path, {a = t}, many)
     refuses("UTF-8", path, {a = t}, {a = "\xff"})
     refuses("belongs to heed", path, {a = t}, {["heed.crc32"] = "00000000"})

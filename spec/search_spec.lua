@@ -1,5 +1,6 @@
 -- heed.search: beside brute force in plain Lua and by matrix products; ties, files, refusals.
 
+local close = require "spec.support.close"
 local device = require "spec.support.device"
 local files = require "spec.support.files"
 local heed = require "heed"
@@ -328,6 +329,21 @@ describe("an index in a file", function()
     assert(indexed("float32", heed.tensor{{2.0}, {-1}}, {similarity = "dot"}):save(at.path))
     local index = assert(heed.search.load(at.path))
     assert.same({2, 1}, (index:query(heed.tensor{-1.0})))
+  end)
+
+  it("may have vectors of 65536 numbers, the most", function()
+    local at <close> = place()
+    local x = heed.ones(2, 65536)
+    x[2]:neg_()
+    for _, kind in ipairs{"float32", "int8", "bits"} do
+      assert(indexed(kind, x, {similarity = "dot"}):save(at.path))
+      local index = assert(heed.search.load(at.path))
+      local keys, scores = index:query(x[2], 2)
+      assert.same({2, 1}, keys)
+      local most = kind == "bits" and 1 or 65536
+      assert.is_true(close(scores[1], most, 1e-3), kind)
+      assert.is_true(close(scores[2], -most, 1e-3), kind)
+    end
   end)
 
   it("may be empty", function()

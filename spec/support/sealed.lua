@@ -13,7 +13,8 @@ local MODULES <const> = {
   "heed.generate.replay", "heed.help.entries", "heed.internal.attention", "heed.internal.classes",
   "heed.internal.options", "heed.internal.reference", "heed.internal.rule",
   "heed.internal.synonyms", "heed.internal.torch_words", "heed.models.lower", "heed.nn.hooks",
-  "heed.nn.parameter", "heed.plot.gnuplot", "heed.train.validation",
+  "heed.nn.parameter", "heed.plot.gnuplot", "heed.plot.gnuplot_heat",
+  "heed.train.validation",
 }
 
 -- Modules that need none of those: specs read their own data by copies of them.
@@ -39,6 +40,7 @@ local FILES <const> = {
   ["spec/ledger_spec.lua"] = PROCESSES, ["spec/prompt_spec.lua"] = PROCESSES,
   ["spec/house_spec.lua"] = "sources are read",
   ["spec/lean_spec.lua"] = "a hook is set, which takes debug",
+  ["spec/lower_spec.lua"] = INNER,
   ["spec/optimizers_spec.lua"] = CORE, ["spec/progress_spec.lua"] = INNER,
   ["spec/stubs_spec.lua"] = CORE,
   ["spec/suite_spec.lua"] = PROCESSES, ["spec/toolkit_spec.lua"] = PROCESSES,
@@ -50,6 +52,7 @@ local TESTS <const> = {
   ["spec/bias_spec.lua"] = {["^needs memory that grows with the lengths"] = LIMIT},
   ["spec/data_spec.lua"] = {["^gives a batch for which memory was lacking"] = LIMIT},
   ["spec/chat_spec.lua"] = {["^have special tokens of roles"] = INNER},
+  ["spec/print_spec.lua"] = {["^becomes numbers at its corners alone"] = LIMIT},
   ["spec/embed_spec.lua"] = {["^lose their case where the directory says so"] = INNER},
   ["spec/defaults_spec.lua"] = {
     ["^is in force: nn%.extend%."] = INNER, ["^is in force: options%.count%."] = INNER,

@@ -14,7 +14,7 @@ local header = {}
 header.METADATA = "__metadata__"    -- the name of the metadata
 header.MOST_METADATA = 1 << 14      -- their entries
 
-local METADATA <const>, MOST <const> = header.METADATA, header.MOST_METADATA
+local METADATA <const>, MOST <const> = header.METADATA, header.MOST_METADATA + 2   -- two are heed's
 local MAX_DEPTH <const> = 4         -- a header needs three
 
 header.kind_names = {

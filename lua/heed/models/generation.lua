@@ -52,6 +52,7 @@ local SPECIAL <const> = {"bos_token_id", "decoder_start_token_id", "eos_token_id
 ---@return table
 function generation.read(path, config)
   local own = reading.json(path, "generation_config.json") or {}
+  config = reading.without_nulls(config)
   for _, name in ipairs(SPECIAL) do
     local value = config[name]
     if own[name] == nil and (math.type(value) or type(value) == "table") then own[name] = value end

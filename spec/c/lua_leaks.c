@@ -1,0 +1,91 @@
+/*
+** lua_leaks.c - a state that was closed leaves no block of memory, whatever its script did.
+*/
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <lauxlib.h>
+#include <lualib.h>
+
+#include "lua/heed_lua.h"
+
+
+/*
+** {==================================================================
+** Blocks of heed's: calls of malloc and its like in this program, but not in Lua or the C library
+** ===================================================================
+*/
+
+static atomic_long alive;
+
+void *__real_malloc (size_t size);
+void *__real_calloc (size_t n, size_t size);
+void *__real_realloc (void *block, size_t size);
+void *__real_aligned_alloc (size_t alignment, size_t size);
+int __real_posix_memalign (void **block, size_t alignment, size_t size);
+void __real_free (void *block);
+
+void *__wrap_malloc (size_t size);
+void *__wrap_calloc (size_t n, size_t size);
+void *__wrap_realloc (void *block, size_t size);
+void *__wrap_aligned_alloc (size_t alignment, size_t size);
+int __wrap_posix_memalign (void **block, size_t alignment, size_t size);
+void __wrap_free (void *block);
+
+static void *counted (void *block) {
+  if (block != NULL) alive++;
+  return block;
+}
+
+void *__wrap_malloc (size_t size) { return counted(__real_malloc(size)); }
+
+void *__wrap_calloc (size_t n, size_t size) { return counted(__real_calloc(n, size)); }
+
+void *__wrap_realloc (void *block, size_t size) {
+  void *grown = __real_realloc(block, size);
+  return block == NULL ? counted(grown) : grown;
+}
+
+void *__wrap_aligned_alloc (size_t alignment, size_t size) {
+  return counted(__real_aligned_alloc(alignment, size));
+}
+
+int __wrap_posix_memalign (void **block, size_t alignment, size_t size) {
+  int error = __real_posix_memalign(block, alignment, size);
+  if (error == 0) counted(*block);
+  return error;
+}
+
+void __wrap_free (void *block) {
+  if (block != NULL) alive--;
+  __real_free(block);
+}
+
+/* }================================================================== */
+
+
+/* How many blocks a state leaves; in 'failed' whether its script does. */
+static long blocks_left (int *failed) {
+  long before = alive;
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  luaL_requiref(L, "heed", luaopen_heed, 0);
+  if (luaL_dofile(L, "spec/c/scripts/leaks.lua") != LUA_OK) {
+    printf("lua_leaks: %s\n", lua_tostring(L, -1));
+    *failed = 1;
+  }
+  lua_close(L);
+  return alive - before;
+}
+
+
+int main (void) {
+  int failed = 0;
+  blocks_left(&failed);                  /* what lasts as long as the program is made now */
+  long left = blocks_left(&failed);
+  if (left != 0) printf("lua_leaks: %ld blocks stay\n", left);
+  else printf("lua_leaks: nothing stays\n");
+  return failed != 0 || left != 0;
+}

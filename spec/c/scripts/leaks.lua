@@ -1,0 +1,121 @@
+-- Calls of all parts of heed that hold memory of their own, and calls that fail, run by
+-- spec/c/lua_leaks.c, which counts the blocks of memory that are left behind.
+
+local changes = require "spec.support.changes"
+local heed = require "heed"
+local json = require "heed.files.json"
+local nn = heed.nn
+
+local GOLDEN <const> = "spec/golden/"
+
+local function fails(f, ...) assert(not pcall(f, ...)) end
+
+-- A function that is given to heed, and fails.
+local function bad() error "no" end
+
+
+local function tensors()
+  local x = heed.randn(3, 4)
+  for _ = 1, 50 do x = (x * 2 + 1):t():contiguous():tanh() end
+  fails(function() return x + heed.ones(5) end)
+  fails(heed.tensor, {{1, 2}, {3}})
+  fails(heed.zeros, 1 << 40, 1 << 40)
+  fails(heed.scope, bad)
+  heed.scope(function() return {x, x + 1} end)
+  local y <close> = x:clone()
+  y[{1, {1, 2}}] = 0
+  y:release()
+  return #(tostring(x) .. x:format "%.1f") > 0 and heed.cat{x, x}:totable()
+end
+
+
+local function graphs()
+  local w = heed.ones(3, {requires_grad = true})
+  local double = heed.custom{forward = function(_, a) return a * 2 end,
+                             backward = function(_, g) return g * 2 end}
+  local wrong = heed.custom{forward = function(_, a) return a * 2 end, backward = bad}
+  local hook = w:register_hook(function(g) return g * 2 end)
+  double(double(w)):sum():backward()
+  fails(function() wrong(w):sum():backward() end)
+  hook:remove()
+  w:register_hook(bad)
+  fails(function() (w * 2):sum():backward() end)
+  local v = heed.ones(3, {requires_grad = true})
+  heed.grad(heed.grad((v * v * v):sum(), v, {create_graph = true}):sum(), {v, w})
+  heed.checkpoint(heed.exp, v):sum():backward()
+  fails(heed.checkpoint, bad, v)
+  fails(heed.grad, v, w)
+end
+
+
+local function calls()
+  local w = heed.ones(2, {requires_grad = true})
+  local f = heed.capture(function(t) return (w * t):sum() end)
+  for _ = 1, 3 do f(heed.ones(2)) end
+  fails(heed.capture(bad), w)
+  heed.profile(function() return w * 2 end)
+  fails(heed.profile, bad)
+  heed.autocast("bfloat16", function() return heed.ones(2, 2):matmul(heed.ones(2, 2)) end)
+  for _, case in ipairs(changes.cases) do pcall((case.make())) end
+end
+
+
+local function words()
+  for _, name in ipairs{"bpe_gpt2", "unigram", "wordpiece_uncased"} do
+    local tok = assert(heed.tokenizer.load(GOLDEN .. "tokenizers/" .. name))
+    local ids = tok:encode("one two, three", {offsets = true, types = true, pair = "four"})
+    local stream = tok:stream()
+    for i = 1, #ids do stream:push(ids[i]) end
+    stream:finish()
+    fails(tok.decode, tok, heed.tensor({-1}, {dtype = "int64"}))
+    pcall(tok.encode, tok, "x", {max = 1, pair = "y z"})
+    assert(tok:decode(ids))
+  end
+  for _, kind in ipairs{"bpe", "wordpiece", "unigram"} do
+    pcall(heed.tokenizer.train, {kind = kind, text = ("some text "):rep(20), vocabulary = 60})
+    pcall(heed.tokenizer.train, {kind = kind, text = "\xff", vocabulary = 1})
+  end
+  pcall(heed.tokenizer.load, "spec/golden/second.safetensors")
+  local value = json.decode '{"a": [1, 2.5, null, "\\u00e9"], "b": {"c": true}}'
+  for _, text in ipairs{'{"a": [1, 2', '["\\ud800', "[1e999]", "{1}", ""} do
+    pcall(json.decode, text)
+  end
+  return value
+end
+
+
+local function models()
+  local model = assert(heed.models.load(GOLDEN .. "models/llama3"))
+  local rule = heed.constrain.json(model.tokenizer, {object = true})
+  model:generate("a b", {max = 3, logits = rule})
+  fails(model.generate, model, "a b", {max = 3, logits = bad})
+  model:generate("a b a b", {max = 4, lookup = 2})
+  pcall(heed.generate, model, heed.tensor{{2, 3}}, {max = 3, beams = 2})
+  assert(heed.load(GOLDEN .. "gguf/q4_k.gguf"))
+  assert(heed.load(GOLDEN .. "layers.safetensors"))
+  pcall(heed.models.load, GOLDEN .. "models")
+  pcall(heed.load, "spec/c/lua_leaks.c")
+end
+
+
+local function files()
+  local path = os.tmpname()
+  local index = heed.search.index{dim = 4}:add({1, 2, 3}, heed.randn(3, 4))
+  index:query(heed.randn(4), 2)
+  assert(index:save(path))
+  assert(heed.search.load(path))
+  assert(heed.save(path .. ".safetensors", {x = heed.ones(70, 70), y = heed.ones(2)}))
+  local mapped = assert(heed.load(path .. ".safetensors"))
+  assert(heed.save(path .. ".npy", mapped.x:t()))
+  assert(not heed.save("/nonexistent/a.npy", mapped.x))
+  assert(heed.plot.heat(mapped.x):save(path .. ".png"))
+  os.remove(path)
+  for _, kind in ipairs{"safetensors", "npy", "png"} do os.remove(path .. "." .. kind) end
+  local layer = nn.MultiHeadAttention(4, 2)
+  local cache = nn.Cache()
+  for _ = 1, 3 do layer(heed.randn(1, 2, 4), {cache = cache, mask = heed.mask.causal()}) end
+  fails(layer, heed.randn(1, 2, 3))
+end
+
+
+for _, f in ipairs{tensors, graphs, calls, words, models, files} do f() end
