@@ -1,4 +1,4 @@
--- What calls and backward passes take on the CPU: operations, and the bytes of the tensors that
+-- The costs of calls and backward passes on the CPU: operations, and the bytes of the tensors that
 -- they make, where a copy more or a sum elsewhere would change no result.
 
 local heed = require "heed"

@@ -34,7 +34,7 @@ local function left_behind(stack, x, o)
 end
 
 
--- What was seen of a call can be read behind it.
+-- Tensors that were seen of a call can be read behind it.
 local function assert_kept(stack, seen, o)
   local bytes = left_behind(stack, features(), o)
   assert.is_true(#seen > 0)

@@ -226,7 +226,7 @@ end)
 
 
 describe("special ids of config.json", function()
-  -- What a model has of a name, where the file of generation has `said` of it.
+  -- The value that a model has of a name, where the file of generation has `said` of it.
   local function taken(value, said)
     local files = {["config.json"] = "config.json", ["model.safetensors"] = "model.safetensors"}
     local place <close> = directories.make("llama3", files, function(c)

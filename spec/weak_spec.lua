@@ -1,5 +1,5 @@
--- What a script made and dropped is collected, whatever heed has noted about it: notes stand in
--- weak tables.
+-- Values that a script made and dropped are collected, whatever heed has noted about them: notes
+-- stand in weak tables.
 
 local heed = require "heed"
 local nn, optim = heed.nn, heed.optim

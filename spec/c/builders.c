@@ -231,7 +231,7 @@ static void steps (void) {
 }
 
 
-/* What is composed where a device does not have it; and how many ops a kind has. */
+/* Work that is composed where a device does not have it; and how many ops a kind has. */
 static void kinds (void) {
   static const work_kind fused[] = {WORK_SOFTMAX, WORK_NORM, WORK_ROTATE, WORK_LOSS,
     WORK_ATTENTION, WORK_ATTENTION_BACK, WORK_OPTIMIZE, WORK_CLIP};

@@ -236,7 +236,7 @@ static size_t bytes_of_capture (heed_context *cx, heed_tensor *x, heed_tensor *y
 }
 
 
-/* What work reads is kept once, be it the first or a later one. */
+/* Inputs of recorded work are kept once, be it the first or a later one. */
 static void keeps_inputs_once (heed_context *cx) {
   enum { LITTLE = 4096 };
   heed_tensor *x = vector(cx, 1), *y = vector(cx, 2);

@@ -309,7 +309,7 @@ static void within_writes (heed_context *cx) {
 enum { SIDE = 1024 };              /* SIDE * SIDE are LONG */
 enum { WANTED = 3, STEPS = 16 };   /* how often each way is done, and how often at most tried */
 
-/* What operations in place need to write one value to all elements of x (SIDE, SIDE). */
+/* Tensors by which operations in place write one value to all of x (SIDE, SIDE). */
 typedef struct writing {
   heed_tensor *x, *positions, *row, *column, *mask, *all;
 } writing;

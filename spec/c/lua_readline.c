@@ -95,7 +95,7 @@ static void run (lua_State *L, const char *script) {
   lua_settop(L, 0);
 }
 
-/* What Tab gives behind the line, with blanks between; "none" is no list. */
+/* Completions that Tab gives behind the line, with blanks between; "none" is no list. */
 static const char *completed (lua_State *L, const char *line) {
   static char all[100];
   char buffer[20];
@@ -163,7 +163,7 @@ static char **another (const char *text, int start, int end) {
   return NULL;
 }
 
-/* What was set after heed stays, and nothing leads to heed. */
+/* Values that were set after heed's stay, and nothing leads to heed. */
 static void test_others (void) {
   for (int i = 0; i < 3; i++) {
     attempted = another;

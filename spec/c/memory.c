@@ -176,7 +176,7 @@ static void lasting_ones_share (heed_context *cx) {
 }
 
 
-/* What lives long takes the pages that it needs, and is not cached; small tensors are as others. */
+/* Tensors that live long take the pages that they need, uncached; small ones are as others. */
 static void lasting_ones_are_exact (heed_context *cx) {
   enum { PAGES = 5 * 256 + 1 };                          /* a class has 5.5 MiB */
   for (int lasting = 0; lasting < 2; lasting++) {

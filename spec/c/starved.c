@@ -11,7 +11,7 @@
 
 enum { ROWS = 4, COLUMNS = 6 };
 
-/* What the operations take. */
+/* Tensors that the operations take. */
 typedef struct inputs {
   heed_tensor *x, *y, *square, *wide, *tall, *labels, *column, *seen, *half, *queries, *chances;
 } inputs;
@@ -193,7 +193,7 @@ static int starved (int number, long n, bool backward) {
 
 /*
 ** {==================================================================
-** What a host does beside operations
+** Calls of a host beside operations
 ** ===================================================================
 */
 

@@ -32,7 +32,7 @@ function foreign.adopt(f)
 end
 
 
----What of the caller's hears of a module's calls; nil where nothing does.
+---The part of the caller's program that hears of a module's calls; nil where none does.
 ---@param module heed.Module
 ---@return "callback of weights"|"hook"|nil
 function foreign.listener(module)

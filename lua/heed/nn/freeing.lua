@@ -13,7 +13,7 @@ local warn <const> = rawget(_G, "warn")         -- Lua's own
 local freeing = {}
 
 -- Elements of the features: what a layer makes of fewer stays in the caches for long.
-freeing.LARGE = 1 << 16
+local LARGE <const> = 1 << 16
 
 
 -- Whether only heed's code runs in a call of a layer. Others could keep what is made meanwhile.
@@ -30,7 +30,7 @@ end
 ---@param ... any
 ---@return any ...
 function freeing.call(layer, x, ...)
-  if is_tensor(x) and numel(x) >= freeing.LARGE and not heed.is_grad_enabled()
+  if is_tensor(x) and numel(x) >= LARGE and not heed.is_grad_enabled()
      and is_alone(layer, ...) then
     return scope(layer, x, ...)
   end
