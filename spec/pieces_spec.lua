@@ -242,8 +242,10 @@ describe("the model", function()
     assert.matches("merge 1 .* halves that make a token", refused("unknown", '["a","b"]',
                                                                  '["b","a"]'))
     assert.matches("'unk_id' expected", refused("pieces", '"unk_id":0', '"unk_id":10'))
-    assert.matches("a finite number as a score", refused("pieces", "-2.5", '"x"'))
-    assert.matches("a finite number as a score", refused("pieces", "-2.5", "-1e999"))
+    for _, score in ipairs{'"x"', "-1e999", "1e201", "-1.1e200"} do
+      assert.matches("a number from %-1e200 to 1e200 as a score", refused("pieces", "-2.5", score))
+    end
+    assert(load((CASES.pieces[1]:gsub("-2%.5", "-1e200"))))
     assert.matches("a piece and its score expected", refused("pieces", '["a",-1.0]', '["a"]'))
     assert.matches("a table of tokens as 'vocab'", refused("pieces", '"type":"Unigram"',
                                                            '"type":"BPE"'))

@@ -42,8 +42,3 @@ bool list_room (heed_context *cx, void **at, int64_t n, int64_t *capacity, int64
   *capacity = wanted;
   return true;
 }
-
-
-bool text_polls (heed_context *cx, int64_t i) {
-  return (i & 0x3fff) != 0x3fff || !core_poll(cx, NULL);
-}

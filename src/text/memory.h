@@ -6,6 +6,7 @@
 #define text_memory_h
 
 #include "heed.h"
+#include "memory/context.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -31,7 +32,9 @@ bool list_room (heed_context *cx, void **at, int64_t n, int64_t *capacity, int64
   core_free(cx, (list)->at, (size_t)(list)->capacity * sizeof *(list)->at)
 
 /* Polls in step i of a loop whose steps are short; false: the call was stopped. */
-bool text_polls (heed_context *cx, int64_t i);
+static inline bool text_polls (heed_context *cx, int64_t i) {
+  return (i & 0x3fff) != 0x3fff || !core_poll(cx, NULL);
+}
 
 #pragma GCC visibility pop
 

@@ -20,22 +20,23 @@ typedef struct token {
   bool own, added, special;        /* own: of the model's vocabulary */
 } token;
 
-/* Unigram: pieces as a tree of bytes, whose children stand side by side. */
-typedef struct branch {
-  uint32_t first, id;              /* child; id of the piece that ends here, or NO_ID */
-  uint16_t n, wide;                /* children; the number of a table that finds them, or 0 */
-  uint8_t label;                   /* the byte that leads here */
-  bool special;                    /* the piece that ends here */
-} branch;
+/* Unigram: pieces as a tree of bytes. The child of node i for a byte is the node base ^ byte, if its
+   parent is i. */
+#define BASE_BITS 0x7fffffffu
+typedef struct node {
+  double score;                    /* of the piece that ends here; -infinity: none does */
+  uint32_t base : 31, special : 1; /* special: that piece */
+  uint32_t parent;
+} node;
 
-/* The best way to a place in a word: its score, and the last piece of it. */
-typedef struct way { double score; uint32_t from, id; } way;
+/* The best way to a place in a word: its score, where its last piece begins and that piece's
+   node. */
+typedef struct way { double score; uint32_t from, node; } way;
 
 typedef struct unigram {
-  branch *branches;
-  uint16_t (*wide)[256];           /* which child a byte leads to, from 1 */
-  uint32_t root[256];              /* children of the first one, or 0 */
-  double *scores, unknown;
+  node *nodes;
+  uint32_t *ids;                   /* of the pieces that end in nodes */
+  double unknown;                  /* the score of a character that is no piece */
   LIST(way) best;
 } unigram;
 

@@ -7,6 +7,7 @@
 */
 
 #include <locale.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,14 @@
 #include "text/utf8.h"
 
 #define PENALTY 10.0               /* of a character that is no piece, below the worst score */
-#define NARROW 6                   /* children of a branch that are searched one by one */
+#define MOST 1e200                 /* a score's size: a sum of them is finite, however long the text */
+
+#define ROOT 0                     /* the first node */
+#define FREE UINT32_MAX            /* the parent of a node that is not yet used */
+#define NO_PARENT (FREE - 1)       /* of the root */
+#define BLOCK 256                  /* nodes that are added at once: one for each byte */
+#define WINDOW 512                 /* nodes among which room for children is looked for */
+#define FEW 24                     /* pieces that are sorted without counts */
 
 
 /*
@@ -24,89 +32,129 @@
 ** ===================================================================
 */
 
-/* Pieces in order of their byte at 'depth', which all have; counts of each byte. */
-static void sort_by_byte (const heed_tokenizer *t, uint32_t *ids, uint32_t *room, uint32_t n,
-                          uint32_t depth, uint32_t counts[256]) {
-  uint32_t slot[256], at = 0;
-  memset(counts, 0, 256 * sizeof *counts);
-  for (uint32_t i = 0; i < n; i++) counts[(unsigned char)t->tokens[ids[i]].name.at[depth]]++;
-  for (int c = 0; c < 256; c++) {
-    slot[c] = at;
-    at += counts[c];
-  }
-  for (uint32_t i = 0; i < n; i++)
-    room[slot[(unsigned char)t->tokens[ids[i]].name.at[depth]]++] = ids[i];
-  memcpy(ids, room, n * sizeof *ids);
-}
+/* A node while the tree grows, with the id of the piece that ends there, or NO_ID. */
+typedef struct grown { node node; uint32_t id; } grown;
 
+/* The pieces that go through a node, in 'ids' of the tree, and how many bytes lead there. */
+typedef struct range { uint32_t node, first, n, depth; } range;
 
-typedef struct range { uint32_t first, n; } range;
-
-/* Growing: the ranges of ids that branches have until their children are known. */
 typedef struct tree {
   heed_tokenizer *t;
-  LIST(branch) branches;
-  LIST(range) ranges;
-  uint32_t *ids, *room, wide;
+  const double *scores;            /* by id */
+  LIST(grown) nodes;
+  LIST(range) ranges;              /* of nodes whose children are still to be found */
+  uint32_t *ids, *room;
+  uint32_t open;                   /* no node before this one is free */
 } tree;
 
 
-static bool add_branch (tree *r, uint32_t first, uint32_t n, int label) {
-  heed_context *cx = r->t->cx;
-  if (!ROOM(cx, &r->branches, 1) || !ROOM(cx, &r->ranges, 1)) return false;
-  r->branches.at[r->branches.n++] = (branch){.id = NO_ID, .label = (uint8_t)label};
-  r->ranges.at[r->ranges.n++] = (range){first, n};
+static uint8_t byte_at (const tree *r, uint32_t id, uint32_t depth) {
+  return (uint8_t)r->t->tokens[id].name.at[depth];
+}
+
+
+/* Few ids in order of their byte at 'depth'. */
+static void sort_few (const tree *r, uint32_t *ids, uint32_t n, uint32_t depth) {
+  for (uint32_t i = 1, k; i < n; i++) {
+    uint32_t id = ids[i];
+    uint8_t c = byte_at(r, id, depth);
+    for (k = i; k > 0 && byte_at(r, ids[k - 1], depth) > c; k--) ids[k] = ids[k - 1];
+    ids[k] = id;
+  }
+}
+
+
+static void sort_many (const tree *r, uint32_t *ids, uint32_t n, uint32_t depth) {
+  uint32_t counts[256] = {0}, slot[256], at = 0;
+  for (uint32_t i = 0; i < n; i++) counts[byte_at(r, ids[i], depth)]++;
+  for (int c = 0; c < 256; at += counts[c++]) slot[c] = at;
+  for (uint32_t i = 0; i < n; i++) r->room[slot[byte_at(r, ids[i], depth)]++] = ids[i];
+  memcpy(ids, r->room, n * sizeof *ids);
+}
+
+
+static bool add_block (tree *r) {
+  if (r->nodes.n > INT32_MAX - BLOCK || !ROOM(r->t->cx, &r->nodes, BLOCK)) return false;
+  const grown empty = {{.score = -INFINITY, .parent = FREE}, NO_ID};
+  for (int i = 0; i < BLOCK; i++) r->nodes.at[r->nodes.n++] = empty;
   return true;
+}
+
+
+static bool are_free (const tree *r, uint32_t base, const uint8_t *labels, int n) {
+  for (int i = 0; i < n; i++)
+    if (r->nodes.at[base ^ labels[i]].node.parent != FREE) return false;
+  return true;
+}
+
+
+/* A base whose nodes for these labels are free: among the first free ones, or in a new block. */
+static bool find_base (tree *r, const uint8_t *labels, int n, uint32_t *base) {
+  while (r->open < r->nodes.n && r->nodes.at[r->open].node.parent != FREE) r->open++;
+  int64_t end = r->nodes.n - r->open < WINDOW ? r->nodes.n : r->open + WINDOW;
+  for (int64_t i = r->open; i < end; i++) {
+    *base = (uint32_t)i ^ labels[0];
+    if (are_free(r, *base, labels, n)) return true;
+  }
+  *base = (uint32_t)r->nodes.n;
+  return add_block(r);
 }
 
 
 /* Pieces that end here come first; of equal ones the last one stands in the file's table. */
-static uint32_t take_ended (tree *r, branch *b, range in, uint32_t depth) {
+static uint32_t take_ended (tree *r, range in) {
+  grown *g = &r->nodes.at[in.node];
   uint32_t ended = 0, *ids = r->ids + in.first;
   for (uint32_t i = 0; i < in.n; i++) {
     uint32_t id = ids[i];
-    if (r->t->tokens[id].name.n > depth) continue;
+    if (r->t->tokens[id].name.n > in.depth) continue;
     ids[i] = ids[ended];
     ids[ended++] = id;
-    if (b->id == NO_ID || id > b->id) b->id = id;
+    if (g->id == NO_ID || id > g->id) g->id = id;
   }
-  b->special = b->id != NO_ID && r->t->tokens[b->id].special;
+  if (g->id != NO_ID) {
+    g->node.score = r->scores[g->id];
+    g->node.special = r->t->tokens[g->id].special;
+  }
   return ended;
 }
 
 
-static bool grow (tree *r, int64_t self, uint32_t depth) {
-  branch b = r->branches.at[self];
-  range in = r->ranges.at[self];
-  uint32_t ended = take_ended(r, &b, in, depth), counts[256];
-  uint32_t at = in.first + ended, n = in.n - ended;
-  b.first = (uint32_t)r->branches.n;
-  if (n == 1) {
-    if (!add_branch(r, at, 1, r->t->tokens[r->ids[at]].name.at[depth])) return false;
+/* Gives a node its children, whose pieces come to lie side by side. */
+static bool grow (tree *r, range in) {
+  uint32_t ended = take_ended(r, in), first = in.first + ended, n = in.n - ended, base;
+  uint32_t *ids = r->ids + first;
+  uint8_t labels[256];
+  range children[256];
+  int k = 0;
+  if (n == 0) return true;
+  (n < FEW ? sort_few : sort_many)(r, ids, n, in.depth);
+  for (uint32_t i = 0; i < n; i++) {
+    uint8_t c = byte_at(r, ids[i], in.depth);
+    if (k == 0 || labels[k - 1] != c) {
+      labels[k] = c;
+      children[k++] = (range){0, first + i, 0, in.depth + 1};
+    }
+    children[k - 1].n++;
   }
-  else if (n > 0) {
-    sort_by_byte(r->t, r->ids + at, r->room, n, depth, counts);
-    for (int c = 0; c < 256; at += counts[c++])
-      if (counts[c] > 0 && !add_branch(r, at, counts[c], c)) return false;
+  if (!find_base(r, labels, k, &base) || !ROOM(r->t->cx, &r->ranges, k)) return false;
+  r->nodes.at[in.node].node.base = base & BASE_BITS;
+  while (k-- > 0) {
+    children[k].node = base ^ labels[k];
+    r->nodes.at[children[k].node].node.parent = in.node;
+    r->ranges.at[r->ranges.n++] = children[k];
   }
-  b.n = (uint16_t)((uint32_t)r->branches.n - b.first);
-  if (b.n > NARROW && r->wide < UINT16_MAX) b.wide = (uint16_t)++r->wide;
-  r->branches.at[self] = b;
   return true;
 }
 
 
-/* Level by level: a branch's children are added behind all of its level. */
 static bool grow_all (tree *r, uint32_t n) {
-  if (!add_branch(r, 0, n, 0)) return false;
-  int64_t next = 0;
-  for (uint32_t depth = 0; next < r->branches.n; depth++) {
-    int64_t level = r->branches.n;
-    for (; next < level; next++)
-      if (!grow(r, next, depth) || ((next & 0xffff) == 0 && core_poll(r->t->cx, NULL)))
-        return false;
-  }
-  return r->branches.n < INT32_MAX;
+  if (!add_block(r) || !ROOM(r->t->cx, &r->ranges, 1)) return false;
+  r->nodes.at[ROOT].node.parent = NO_PARENT;
+  r->ranges.at[r->ranges.n++] = (range){ROOT, 0, n, 0};
+  for (int64_t i = 0; r->ranges.n > 0; i++)
+    if (!grow(r, r->ranges.at[--r->ranges.n]) || !text_polls(r->t->cx, i)) return false;
+  return true;
 }
 
 
@@ -121,33 +169,31 @@ static uint32_t list_pieces (const heed_tokenizer *t, uint32_t *ids, uint32_t n,
 }
 
 
-/* Copies the branches to stay, with tables for those of many children. */
+/* Copies the nodes to stay. The root's piece, which no text has, is the unknown one. */
 static bool settle (tree *r) {
   unigram *u = &r->t->unigram;
-  const size_t size = (size_t)r->branches.n * sizeof *u->branches;
-  u->branches = keep(&r->t->memory, size);
-  u->wide = keep(&r->t->memory, (r->wide + 1) * sizeof *u->wide);
-  if (u->branches == NULL || u->wide == NULL) return false;
-  memcpy(u->branches, r->branches.at, size);
-  for (int64_t i = 0; i < r->branches.n; i++) {
-    const branch *b = &u->branches[i];
-    for (uint32_t c = 0; b->wide > 0 && c < b->n; c++)
-      u->wide[b->wide][u->branches[b->first + c].label] = (uint16_t)(c + 1);
+  u->nodes = keep(&r->t->memory, (size_t)r->nodes.n * sizeof *u->nodes);
+  u->ids = keep(&r->t->memory, (size_t)r->nodes.n * sizeof *u->ids);
+  if (u->nodes == NULL || u->ids == NULL) return false;
+  for (int64_t i = 0; i < r->nodes.n; i++) {
+    u->nodes[i] = r->nodes.at[i].node;
+    u->ids[i] = r->nodes.at[i].id;
   }
-  for (uint32_t i = u->branches[0].first, n = 0; n < u->branches[0].n; i++, n++)
-    u->root[u->branches[i].label] = i;
+  u->ids[ROOT] = r->t->unknown;
   return true;
 }
 
 
-static bool build (heed_tokenizer *t, uint32_t n, bool all) {
+static bool build (heed_tokenizer *t, const double *scores, uint32_t n, bool all) {
   size_t size = (n + 1) * sizeof(uint32_t);
-  tree r = {.t = t, .ids = core_alloc(t->cx, size), .room = core_alloc(t->cx, size)};
+  tree r = {.t = t, .scores = scores};
+  r.ids = core_alloc(t->cx, size);
+  r.room = core_alloc(t->cx, size);
   bool good = r.ids != NULL && r.room != NULL;
   good = good && grow_all(&r, list_pieces(t, r.ids, n, all)) && settle(&r);
   core_free(t->cx, r.ids, size);
   core_free(t->cx, r.room, size);
-  LIST_FREE(t->cx, &r.branches);
+  LIST_FREE(t->cx, &r.nodes);
   LIST_FREE(t->cx, &r.ranges);
   return good;
 }
@@ -180,18 +226,29 @@ static bool read_number (const json *j, const json_value *v, double *to) {
 }
 
 
-static bool read_scores (heed_tokenizer *t, const json *j, const json_value *list) {
+static bool read_scores (heed_tokenizer *t, const json *j, const json_value *list,
+                         double *scores) {
   unigram *u = &t->unigram;
-  u->scores = keep(&t->memory, (list->length + 1) * sizeof *u->scores);
-  if (u->scores == NULL) return false;
   const json_value *v = json_inside(j, list);
   for (uint32_t i = 0; i < list->length; i++, v = json_next(j, v)) {
-    if (!read_number(j, json_next(j, json_inside(j, v)), &u->scores[i]))
-      return refuse(t, "a finite number as a score");
-    if (i == 0 || u->scores[i] < u->unknown) u->unknown = u->scores[i];
+    if (!read_number(j, json_next(j, json_inside(j, v)), &scores[i]) || fabs(scores[i]) > MOST)
+      return refuse(t, "a number from -1e200 to 1e200 as a score");
+    if (i == 0 || scores[i] < u->unknown) u->unknown = scores[i];
   }
   u->unknown -= PENALTY;
   return true;
+}
+
+
+static bool read_pieces (heed_tokenizer *t, const json *j, const json_value *model) {
+  const json_value *list = json_get(j, model, "vocab");
+  bool all = !json_kind_is(json_get(j, model, "bytes_in_text"), HEED_JSON_FALSE);
+  size_t size = (list->length + 1) * sizeof(double);
+  double *scores = core_alloc(t->cx, size);
+  bool good = scores != NULL && read_scores(t, j, list, scores) &&
+              build(t, scores, list->length, all);
+  core_free(t->cx, scores, size);
+  return good;
 }
 
 
@@ -207,8 +264,7 @@ bool unigram_read (heed_tokenizer *t, const json *j, const json_value *model) {
     t->unknown = (uint32_t)id;
   }
   model_fallback(t, j, model);
-  bool all = !json_kind_is(json_get(j, model, "bytes_in_text"), HEED_JSON_FALSE);
-  return read_scores(t, j, list) && build(t, list->length, all);
+  return read_pieces(t, j, model);
 }
 
 
@@ -223,38 +279,28 @@ void unigram_free (heed_tokenizer *t) { LIST_FREE(t->cx, &t->unigram.best); }
 ** ===================================================================
 */
 
-/* The child that a byte leads to, or NULL. */
-static inline const branch *child (const unigram *u, const branch *b, uint8_t byte) {
-  const branch *all = &u->branches[b->first];
-  if (b->wide > 0) {
-    uint16_t i = u->wide[b->wide][byte];
-    return i > 0 ? &all[i - 1] : NULL;
-  }
-  for (uint32_t i = 0; i < b->n; i++)
-    if (all[i].label == byte) return &all[i];
-  return NULL;
-}
-
-
-static inline void offer (way *to, double score, uint32_t from, uint32_t id) {
-  if (to->id == NO_ID - 1 || score > to->score) *to = (way){score, from, id};
-}
-
-
-/* Offers all pieces that begin at a place; false: none is the character there. */
-static bool offer_pieces (heed_tokenizer *t, bytes word, uint32_t at, uint32_t n, uint32_t width,
-                          int64_t *steps) {
+/* Offers all pieces that begin at a place, whose character has so many bytes; false: none is that
+   character. */
+static bool offer_pieces (const heed_tokenizer *t, bytes word, uint32_t at, uint32_t n,
+                          uint32_t width, int64_t *steps) {
   const unigram *u = &t->unigram;
-  uint32_t start = u->root[word[at]], p = at + 1;
-  double score = u->best.at[at].score;
+  const node *nodes = u->nodes, *last = &nodes[ROOT];
+  const bool parse = t->parse;
+  way *best = u->best.at;
+  const double score = best[at].score;
   bool whole = false;
-  for (const branch *b = start != 0 ? &u->branches[start] : NULL; b != NULL; p++, ++*steps) {
-    if (b->id != NO_ID && (t->parse || !b->special)) {
-      offer(&u->best.at[p], score + u->scores[b->id], at, b->id);
-      whole = whole || p - at == width;
-    }
-    b = p < n ? child(u, b, word[p]) : NULL;
+  uint32_t i = ROOT, p = at;
+  while (p < n) {
+    uint32_t next = last->base ^ word[p];
+    if (nodes[next].parent != i) break;
+    i = next;
+    last = &nodes[i];
+    bool may = parse || !last->special;
+    if (++p - at == width) whole = may && last->score >= -MOST;
+    if (score + last->score > best[p].score && may)
+      best[p] = (way){score + last->score, at, i};
   }
+  *steps += p - at;
   return whole;
 }
 
@@ -264,8 +310,10 @@ static bool find_best (heed_tokenizer *t, bytes word, uint32_t n) {
   int64_t steps = 0;
   u->best.n = 0;
   if (!ROOM(t->cx, &u->best, (int64_t)n + 1)) return false;
-  for (uint32_t i = 0; i <= n; i++) {
-    u->best.at[i] = (way){0, 0, NO_ID - 1};
+  way *best = u->best.at;
+  best[0] = (way){0, 0, ROOT};
+  for (uint32_t i = 1; i <= n; i++) {
+    best[i] = (way){-INFINITY, 0, ROOT};
     if (!text_polls(t->cx, i)) return false;
   }
   for (uint32_t at = 0, width; at < n; at += width) {
@@ -273,7 +321,8 @@ static bool find_best (heed_tokenizer *t, bytes word, uint32_t n) {
     width = (uint32_t)utf8_get(word + at, word + n, &point);
     if (!offer_pieces(t, word, at, n, width, &steps)) {
       if (t->unknown == NO_ID) return refuse(t, "'unk_id' for a character that is no piece");
-      offer(&u->best.at[at + width], u->best.at[at].score + u->unknown, at, t->unknown);
+      way unknown = {best[at].score + u->unknown, at, ROOT};
+      if (unknown.score > best[at + width].score) best[at + width] = unknown;
     }
     if (++steps > 0x3fff) {
       steps = 0;
@@ -308,13 +357,14 @@ static void reverse (slice *u, int64_t n) {
 /* From the end of the word back to its start; unknown neighbours are one. */
 bool unigram_cut (heed_tokenizer *t, const char *word, size_t n) {
   if (!find_best(t, (bytes)word, (uint32_t)n)) return false;
-  const way *best = t->unigram.best.at;
+  const unigram *u = &t->unigram;
+  const way *best = u->best.at;
   int64_t steps = 0;
   t->slices.n = 0;
   for (uint32_t end = (uint32_t)n, from; end > 0; end = from) {
-    uint32_t id = best[end].id;
+    uint32_t id = u->ids[best[end].node];
     from = best[end].from;
-    while (id == t->unknown && from > 0 && best[from].id == id) from = best[from].from;
+    while (id == t->unknown && from > 0 && u->ids[best[from].node] == id) from = best[from].from;
     bool good = id != t->unknown ? give_slice(t, id, end - from) :
                 give_unknown(t, (bytes)word + from, end - from);
     if (!good || !text_polls(t->cx, steps++)) return false;
