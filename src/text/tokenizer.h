@@ -20,9 +20,10 @@ typedef struct token {
   bool own, added, special;        /* own: of the model's vocabulary */
 } token;
 
-/* Unigram: pieces as a tree of bytes. The child of node i for a byte is the node base ^ byte, if its
-   parent is i. */
 #define BASE_BITS 0x7fffffffu
+
+/* Unigram: pieces as a tree of bytes in one array. The child of node i for a byte c is the node at
+   its base ^ c, if the parent of that is i. */
 typedef struct node {
   double score;                    /* of the piece that ends here; -infinity: none does */
   uint32_t base : 31, special : 1; /* special: that piece */

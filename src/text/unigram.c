@@ -16,7 +16,7 @@
 #include "text/utf8.h"
 
 #define PENALTY 10.0               /* of a character that is no piece, below the worst score */
-#define MOST 1e200                 /* a score's size: a sum of them is finite, however long the text */
+#define MOST 1e200                 /* of a score's size: all sums of them are finite */
 
 #define ROOT 0                     /* the first node */
 #define FREE UINT32_MAX            /* the parent of a node that is not yet used */
