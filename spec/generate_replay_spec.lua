@@ -143,17 +143,19 @@ describe("replayed generation", function()
 
   if_fused("reads the prompt into the cache of its steps", function()
     local model, load_state = load "llama3", nn.Cache.load_state
-    local o, moves = {max = 256, ends = false}, 0
+    local o, moves = {max = 512, ends = false}, 0
     nn.Cache.load_state = function(...)
       moves = moves + 1
       return load_state(...)
     end
     local done, n = pcall(counting, function() return model:generate(PROMPT, o) end)
-    o.max = 260
-    local also, more = pcall(counting, function() return model:generate(PROMPT, o) end)
+    o.max = 513
+    local also, more, ids = pcall(counting, function() return model:generate(PROMPT, o) end)
     nn.Cache.load_state = load_state
     assert(done and also, n)
-    assert.same({255, 259, 1}, {n, more, moves})           -- 1 at the end of the first room
+    assert.same({511, 512, 1}, {n, more, moves})           -- 1 at the end of the first room
+    o.capture = false
+    assert.same(model:generate(PROMPT, o):totable(), ids:totable())
   end)
 
   if_fused("runs the model's code for the prompt and one step, on a GPU for two", function()
@@ -189,7 +191,7 @@ describe("replayed generation", function()
     local forward = nn.RMSNorm.forward
     nn.RMSNorm.forward = function(self, x) return forward(self, x) * scale:item() end
     local function generated(o)
-      o.max, o.ends = 300, false                           -- more than the first cache has room for
+      o.max, o.ends = 520, false                           -- more than the first cache has room for
       return model:generate(PROMPT, o):totable()
     end
     local done, why = pcall(function()

@@ -7,6 +7,7 @@ local heed = require "heed"
 local json = require "heed.files.json"
 local message = require "spec.support.message"
 local nn = require "heed.nn"
+local raw = require "heed.files.raw"
 
 local HERE <const>, FILE <const> = directories.HERE, "spec/golden/gguf/llama.gguf"
 local TOKENIZERS <const> = "spec/golden/tokenizers/"
@@ -466,6 +467,22 @@ describe("a model in a GGUF file", function()
       assert.is_nil(found)
       assert.matches("stands there twice", why, 1, true)
     end
+  end)
+
+  it("leaves no second copy of rows that it orders anew", function()
+    local read, seen, released = raw.tensor, {}, 0
+    raw.tensor = function(...)
+      seen[#seen + 1] = read(...)
+      return seen[#seen]
+    end
+    local done, m = pcall(heed.models.load, FILE)
+    raw.tensor = read
+    assert(done and m, m)
+    for _, t in ipairs(seen) do
+      if not pcall(t.size, t) then released = released + 1 end
+    end
+    assert.equal(2 * 2, released)                  -- queries and keys of two layers
+    assert.is_true(logits(m):isfinite():all())
   end)
 
   it("takes adapters of directories", function()

@@ -293,6 +293,26 @@ describe("the memory of a tensor", function()
       assert.equal(wanted, heed.memory().live - before, ("%d bytes of %s"):format(bytes, x.dtype))
     end
   end)
+
+  if_rounded("is whole pages alone where it is to last, until that call ends or fails", function()
+    local lasting, why = require "heed.core".lasting, {}
+    local function taken(f, ...)
+      local before = heed.memory().live
+      local x <close> = f(...)
+      return heed.memory().live - before
+    end
+    local bytes, o = 2 * MIB + 1, {dtype = "uint8", device = "cpu"}
+    assert.equal(2 * MIB + 4096, taken(lasting, heed.empty, bytes, o))
+    assert.equal(2 * MIB + MIB // 4, taken(heed.empty, bytes, o))
+    assert.same({false, why}, {pcall(lasting, error, why)})
+    assert.equal(2 * MIB + MIB // 4, taken(heed.empty, bytes, o))
+    local function inner(...)
+      lasting(heed.empty, 1):release()
+      return taken(heed.empty, bytes, o), select("#", ...), ...
+    end
+    assert.same({2 * MIB + 4096, 2, 7, nil}, {lasting(inner, 7, nil)})
+    assert.equal(0, select("#", lasting(function() end)))
+  end)
 end)
 
 

@@ -2426,6 +2426,14 @@ function heed.core.callees() end
 ---@return boolean
 function heed.core.hooked() end
 
+---The results of f(...). Large tensors that are made meanwhile live long, as weights do: they take
+---no more memory than they need, on huge pages where the system has them.
+---> heed.core.lasting(heed.zeros, 2):size(1) == 2
+---@param f fun(...): ...
+---@param ... any
+---@return ... any
+function heed.core.lasting(f, ...) end
+
 ---The number of the layer that works, 0 without one.
 ---@return integer
 function heed.core.layer() end

@@ -89,7 +89,7 @@ local function placing(o)
   local device = o.quantize and "cpu" or device_of(o)
   return function(t)
     local changes = o.dtype and not o.quantize and (FLOATS[t.dtype] or blocks[t.dtype])
-    return (changes and t:to(o.dtype) or t):to(device)
+    return (changes and core.lasting(t.to, t, o.dtype) or t):to(device)
   end
 end
 

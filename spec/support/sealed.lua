@@ -82,6 +82,10 @@ local TESTS <const> = {
   ["spec/help_spec.lua"] = {["^the reader of comments$"] = CORE},
   ["spec/hints_spec.lua"] = {["^amounts of memory$"] = LIMIT},
   ["spec/json_spec.lua"] = {["^reads and refuses as the reader in plain Lua"] = CORE},
+  ["spec/last_logits_spec.lua"] = {
+    ["^are all that generation asks"] = "a model's class is written to",
+    ["^are not, where something"] = "a model's class is written to",
+  },
   ["spec/mask_spec.lua"] = {["^needs memory that grows with the lengths"] = LIMIT},
   ["spec/validation_spec.lua"] = {["^stands below what callbacks print$"] = INNER},
   ["spec/module_spec.lua"] = {

@@ -47,7 +47,7 @@ void cpu_scratch_free (void *scratch) {
   if (scratch == NULL) return;
   scratch_head *head = (scratch_head *)scratch - 1;
   scratch_give(head->cx, head->bytes);
-  free(head);
+  pages_give(NULL, head, head->bytes + sizeof *head);
 }
 
 

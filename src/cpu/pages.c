@@ -17,9 +17,9 @@
 #include "memory/device.h"
 
 #define ALIGNMENT 64
-#define UNIT ((size_t)1 << 15)
-#define UNITS 1024                 /* of a region */
-#define LEAST (2 * UNIT)           /* bytes of a medium block */
+#define UNIT ((size_t)1 << 12)     /* a page */
+#define UNITS 8192                 /* of a region */
+#define LEAST ((size_t)1 << 16)    /* bytes of a medium block */
 #define HUGE_PAGE ((size_t)1 << 21)
 #define BELOW (2 * HUGE_PAGE)
 
@@ -124,11 +124,29 @@ static bool give_shared (pages *p, const char *data, int n) {
 /* }================================================================== */
 
 
+/*
+** aligned_alloc of the GNU library takes more than a block and gives the rest back, so that a block
+** that was freed is too small for the next one of its size, and the heap grows. Blocks of a page or
+** more are malloc's, whose pointer stands before the aligned data.
+*/
+static bool is_shifted (size_t bytes) { return !HEED_EXACT && bytes >= UNIT && bytes < BELOW; }
+
+
+static void *take_shifted (size_t bytes) {
+  char *block = malloc(bytes + ALIGNMENT);
+  if (block == NULL) return NULL;
+  char *data = block + ALIGNMENT - (uintptr_t)block % ALIGNMENT;
+  ((void **)data)[-1] = block;
+  return data;
+}
+
+
 static void *take_unshared (size_t bytes) {
   void *data = NULL;
   if (HEED_EXACT) return posix_memalign(&data, ALIGNMENT, bytes) == 0 ? data : NULL;
   if (bytes >= BELOW) return take_alone(bytes);
-  return aligned_alloc(ALIGNMENT, rounded_up(bytes, ALIGNMENT));
+  return is_shifted(bytes) ? take_shifted(bytes) :
+         aligned_alloc(ALIGNMENT, rounded_up(bytes, ALIGNMENT));
 }
 
 
@@ -142,7 +160,9 @@ void *pages_take (pages *p, size_t bytes) {
 
 
 void pages_give (pages *p, void *data, size_t bytes) {
-  if (data == NULL || !is_medium(bytes) || !give_shared(p, data, units_of(bytes))) free(data);
+  if (data == NULL) return;
+  if (p != NULL && is_medium(bytes) && give_shared(p, data, units_of(bytes))) return;
+  free(is_shifted(bytes) ? ((void **)data)[-1] : data);
 }
 
 

@@ -232,13 +232,24 @@ static int l_check_entries (lua_State *L) {
 /* }================================================================== */
 
 
+/* lasting(f, ...): f's results; tensors that are made meanwhile live long, as weights do */
+static int l_lasting (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  const bool before = heed_memory_lasting(cx, true);
+  const int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  heed_memory_lasting(cx, before);
+  return status == LUA_OK ? lua_gettop(L) : lua_error(L);
+}
+
+
 void open_memory (lua_State *L, int module, int internal) {
   static const luaL_Reg functions[] = {
     {"default_device", l_default_device}, {"level", l_level}, {"memory", l_memory},
     {"threads", l_threads}, {NULL, NULL}
   };
   static const luaL_Reg own[] = {
-    {"check_entries", l_check_entries}, {"check_room", l_check_room}, {NULL, NULL}
+    {"check_entries", l_check_entries}, {"check_room", l_check_room}, {"lasting", l_lasting},
+    {NULL, NULL}
   };
   register_functions(L, functions, module);
   register_functions(L, own, internal);

@@ -2,18 +2,21 @@
 -- the same work each time where keys lie in a cache of fixed capacity.
 --
 -- A cache that the caller gave has a capacity. Otherwise one is made for the prompt and the ids
--- behind it. A full one gives way to another with room for twice as many tokens, and the step is
--- recorded anew. Where a model's own code may ask for a cache that grows, the prompt is read into
--- one, and the steps behind it take one of fixed capacity with the same keys.
+-- behind it, unless these are many: then a full one gives way to another with room for twice as
+-- many tokens, and the step is recorded anew. Where a model's own code may ask for a cache that
+-- grows, the prompt is read into one, and the steps behind it take one of fixed capacity with the
+-- same keys.
 
 local Cache = require "heed.nn.cache"
 local capture = require "heed.capture"
+local fixed = require "heed.nn.cache.fixed"
 local foreign = require "heed.nn.foreign"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local rope = require "heed.attention.rope"
 local rule = require "heed.internal.rule"
+local saved = require "heed.nn.cache.saved"
 
 local fail = heed.fail
 
@@ -106,10 +109,11 @@ function Replay.choose(model, modules, o, most, alike)
 end
 
 
--- Room in a cache of so many tokens for n more, and for what may follow them.
+-- Room in a cache of so many tokens for n more, and for what may follow them: for all of it, unless
+-- that is more than twice the usual room.
 local function with_room(self, length, n)
-  local room = math.min(self.most - length, math.max(ROOM, length))
-  return Cache{capacity = length + math.max(n, room)}
+  local room, rest = math.max(ROOM, length), self.most - length
+  return Cache{capacity = length + math.max(n, rest > 2 * room and room or rest)}
 end
 
 
@@ -130,8 +134,13 @@ function Replay:is_due()
 end
 
 
--- A cache with the keys of another.
-local function moved(self, from, to) return to:load_state(from:state(self.model), self.model) end
+-- A cache with the keys of another, which is used no more.
+local function moved(self, from, to)
+  local shared = from.capacity and to.capacity
+  local state = shared and saved.state(from, self.model, fixed, fixed.view)
+                or from:state(self.model)
+  return to:load_state(state, self.model)
+end
 
 
 ---A cache with the keys of another that has room for n more ids; the other one where it has.

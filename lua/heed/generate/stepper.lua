@@ -6,6 +6,7 @@
 
 local Cache = require "heed.nn.cache"
 local core = require "heed.core"
+local foreign = require "heed.nn.foreign"
 local heed = require "heed"
 local MultiHeadAttention = require "heed.nn.multihead"
 local options = require "heed.internal.options"
@@ -165,9 +166,10 @@ end
 
 
 -- Calls the model, without an empty table of options: a plain function may take ids alone.
-local function call(self, ids, lengths)
+local function call(self, ids, lengths, last)
   local o = {
-    cache = self.cache or nil, context_lengths = self.context_lengths or nil, lengths = lengths,
+    cache = self.cache or nil, context_lengths = self.context_lengths or nil, last = last or nil,
+    lengths = lengths,
   }
   if Cache.is(self.cache) then
     if self.context then return self.cache:pass(self.model, ids, self.context, o) end
@@ -179,13 +181,23 @@ local function call(self, ids, lengths)
 end
 
 
-local function checked(logits, ids)
+-- Whether logits behind the last ids may be asked for alone: nothing but them tells that the others
+-- were left out.
+local function may_ask_last(self)
+  if #self.modules == 0 or not rawget(getmetatable(self.model), "gives_last") then return false end
+  for _, module in ipairs(self.modules) do
+    if not foreign.is_own(module) then return false end
+  end
+  return true
+end
+
+
+local function checked(logits, B, T)
   if heed.is_tensor(logits) and logits:dim() == 3 and logits.dtype:find("float")
-     and logits:size(1) == ids:size(1) and logits:size(2) == ids:size(2) then
+     and logits:size(1) == B and logits:size(2) == T then
     return logits
   end
-  fail("generate: logits (%d, %d, V) expected from the model, got %s", ids:size(1), ids:size(2),
-       kind(logits))
+  fail("generate: logits (%d, %d, V) expected from the model, got %s", B, T, kind(logits))
 end
 
 
@@ -193,9 +205,11 @@ end
 local function last_logits(self, rows)
   local ids, lengths = heed.pad(rows)
   ids, lengths = ids:to(self.prompt.device), lengths:to(self.prompt.device)
-  local T = ids:size(2)
-  local equal = lengths:min():item() == T
-  local logits = checked(call(self, ids, not equal and lengths or nil), ids)
+  local B, T = ids:size()
+  local equal, last = lengths:min():item() == T, may_ask_last(self)
+  local logits = call(self, ids, not equal and lengths or nil, last)
+  if last then return checked(logits, B, 1):select(2, 1) end
+  checked(logits, B, T)
   if equal then return logits:select(2, T) end
   return logits[{heed.arange(#ids, {device = ids.device}), lengths}]
 end
@@ -290,7 +304,7 @@ end
 
 -- The logits behind ids (R, 1), by a replay where steps are replayed.
 local function call_or_replay(self, t)
-  local function logits_of(ids) return checked(call(self, ids), ids):select(2, 1) end
+  local function logits_of(ids) return checked(call(self, ids), #ids, 1):select(2, 1) end
   if not self.replay then return logits_of(t) end
   if self.replay:is_due() then
     self.cache = self.replay:roomy(self.cache, 1)
@@ -346,7 +360,7 @@ function Stepper:steps(id, guesses)
   if row then table.move(ids, 1, #ids, #row + 1, row) end
   local t = self.prompt:tensor(ids):unsqueeze(1)
   if self.replay then self.cache = self.replay:roomy(self.cache, #ids) end
-  return checked(call(self, t), t)[1]
+  return checked(call(self, t), t:size())[1]
 end
 
 

@@ -58,6 +58,8 @@ local function fill(self, config, o)
   self.logit_scale, self.logit_cap = o.logit_scale or false, o.logit_cap or false
 end
 
+CausalModel.gives_last = true        -- whether a call takes option last
+
 local make = maker(CausalModel, WHO, fill)
 
 
@@ -95,12 +97,44 @@ function CausalModel:hidden(ids, given)
 end
 
 
+-- Option last, and the options besides it.
+local function read_last(given)
+  if type(given) ~= "table" or given.last == nil then return false, given end
+  local o = {}
+  for name, value in pairs(given) do o[name] = value end
+  if type(o.last) ~= "boolean" then
+    heed.fail("%s: a boolean expected as option last, got %s", WHO, options.kind(o.last))
+  elseif o.last and o.keys ~= nil then
+    heed.fail("%s: option last: lengths expected instead of keys, for where sequences end", WHO)
+  end
+  local is_last = o.last
+  o.last = nil
+  return is_last, o
+end
+
+
+-- The features of each sequence's last token, (B, 1, dim), or (1, dim).
+local function last_of(x, lengths)
+  local dim = x:dim() - 1
+  if lengths == nil then return x:narrow(dim, x:size(dim), 1) end
+  if dim == 1 then return x:index_select(1, lengths) end
+  return x[{heed.arange(#x, {device = x.device}), lengths}]:unsqueeze(2)
+end
+
+
+---@class heed.causal.call: heed.transformer.call
+---@field last? boolean the logits behind each sequence's last token alone, of which option lengths
+---says where it stands
+
 ---@param ids heed.Tensor (B, T), or (T); from 1
----@param given? heed.transformer.call
----@return heed.Tensor logits (B, T, vocabulary); or features, of a model without a head
+---@param given? heed.causal.call
+---@return heed.Tensor logits (B, T, vocabulary), with option last (B, 1, vocabulary); or features,
+---of a model without a head
 ---@return heed.Tensor[]? weights of each layer, with option weights
 function CausalModel:forward(ids, given)
-  local x, weights = self:hidden(ids, given)
+  local is_last, o = read_last(given)
+  local x, weights = self:hidden(ids, o)
+  if is_last then x = last_of(x, o.lengths) end
   if not self.head then return x, weights end
   x = part.call(WHO, self, "head", x)
   if self.logit_scale then x = x * field.factor(self, "logit_scale") end

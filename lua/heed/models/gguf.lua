@@ -9,6 +9,7 @@ local core = require "heed.core"
 local gguf_tokenizer = require "heed.files.gguf_tokenizer"
 local json = require "heed.files.json"
 local layout = require "heed.models.gguf_layout"
+local options = require "heed.internal.options"
 local reader = require "heed.files.gguf"
 local raw = require "heed.files.raw"
 local refuse = require "heed.internal.refuse"
@@ -141,19 +142,22 @@ local function renamed(tensors, row, place, is_typed)
   local dtype = type_of(all)
   for name, t in next, all do
     local other = t.dtype ~= dtype and t.dtype:find("float") and name ~= FREQUENCIES
-    if other and not is_typed then all[name] = t:to(dtype) end
+    if other and not is_typed then all[name] = core.lasting(t.to, t, dtype) end
   end
   return all
 end
 
 
--- Orders the rows of queries and keys as directories have them. Those of a mapped file stay.
+-- Orders the rows of queries and keys as directories have them. What a copy is of is released at
+-- once: in the order of names, it leaves the memory that the next layer's copy takes.
 local function unpair(tensors, head_dim)
-  for name, t in next, tensors do
+  for _, name in ipairs(options.names(tensors)) do
+    local t = tensors[name]
     local has_rows = t:dim() == 2 or t:dim() == 1 and not blocks[t.dtype]
     local has_heads = has_rows and head_dim % 2 == 0 and t:size(1) % head_dim == 0
     if has_heads and layout.is_turned(name) then
-      tensors[name] = layout.paired(t, head_dim, true)
+      tensors[name] = core.lasting(layout.paired, t, head_dim, true)
+      t:release()
     end
   end
 end

@@ -49,9 +49,11 @@ function foreign.is_class(module)
 end
 
 
--- Whether nothing of a module's own is the caller's. A script may have put another `forward` into
--- the class.
-local function is_own_module(module)
+---Whether nothing of a module's own is the caller's. A script may have put another `forward` into
+---the class.
+---@param module heed.Module
+---@return boolean
+function foreign.is_own(module)
   return not foreign.is_class(module) and kin.is_own_forward(module.forward)
          and not foreign.listener(module)
 end
@@ -64,7 +66,7 @@ local function is_own_table(t, seen, depth)
   seen[t] = true
   if depth > DEEPEST then return false end
   if is_module(t) then
-    if not is_own_module(t) then return false end
+    if not foreign.is_own(t) then return false end
   elseif getmetatable(t) ~= nil then
     return rule.is(t) and not rule.has_predicate(t)
   end

@@ -299,9 +299,16 @@ end
 function fixed.limit() return math.huge end
 
 
-function fixed.read(cache, slot)
+-- Views of the buffers, which the next step writes to.
+function fixed.view(cache, slot)
   local n = fixed.length(cache)
-  return slot.k:narrow(3, 1, n):clone(), slot.v:narrow(3, 1, n):clone()
+  return slot.k:narrow(3, 1, n), slot.v:narrow(3, 1, n)
+end
+
+
+function fixed.read(cache, slot)
+  local k, v = fixed.view(cache, slot)
+  return k:clone(), v:clone()
 end
 
 

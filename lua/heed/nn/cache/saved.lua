@@ -46,15 +46,16 @@ local function numbers(list) return heed.tensor(list, {dtype = "int64", device =
 ---@param cache heed.Cache
 ---@param model heed.Module
 ---@param store table the store of the cache
+---@param read? fun(cache: heed.Cache, slot: table): heed.Tensor, heed.Tensor instead of the store's
 ---@return table<string, heed.Tensor>
-function saved.state(cache, model, store)
+function saved.state(cache, model, store, read)
   check_model("state", model)
   local now = store.alignment(cache)
   local names, state = {}, {}
   for name, module in model:named_modules() do names[module] = names[module] or name end
   for _, use in ipairs(cache.order) do
     local name = name_of(names, use)
-    local k, v = store.read(cache, cache.slots[use])
+    local k, v = (read or store.read)(cache, cache.slots[use])
     state[name .. "k"], state[name .. "v"] = k:detach(), v:detach()
   end
   for _, use in ipairs(cache.contexts) do
