@@ -298,8 +298,10 @@ describe("the memory of a tensor", function()
     local lasting, why = require "heed.core".lasting, {}
     local function taken(f, ...)
       local before = heed.memory().live
-      local x <close> = f(...)
-      return heed.memory().live - before
+      local x = f(...)
+      local bytes = heed.memory().live - before
+      x:release()
+      return bytes
     end
     local bytes, o = 2 * MIB + 1, {dtype = "uint8", device = "cpu"}
     assert.equal(2 * MIB + 4096, taken(lasting, heed.empty, bytes, o))
