@@ -1,6 +1,7 @@
 -- Models of tokenizers, small ones: BPE over characters, with all its options, and Unigram. The
 -- package `tokenizers` 0.23 gave the ids and offsets.
 
+local heed = require "heed"
 local json = require "heed.files.json"
 local load = require "spec.support.tokenizer_of"
 
@@ -17,6 +18,19 @@ local CASES <const> = {
       "byte_fallback":false},"pre_tokenizer":null}]=],
     {"uva", {2, 1}, {{0, 2}, {2, 3}}},
     {"uvuv", {0}, {{0, 4}}},
+  },
+  tie = {                                -- "ab" or an "a" and an unknown token, both -1
+    [=[{"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",-1.0],["a",10.0],["ab",-1.0]],
+      "byte_fallback":false},"pre_tokenizer":null}]=],
+    {"ab", {2}, {{0, 2}}},
+    {"aab", {1, 2}, {{0, 1}, {1, 3}}},
+  },
+  twice = {                              -- two pieces of one name
+    [=[{"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["a",-1.0],["ab",-9.0],
+      ["a",-3.0],["b",-7.0]],"byte_fallback":false},"pre_tokenizer":null}]=],
+    {"ab", {2}, {{0, 2}}},
+    {"a", {3}, {{0, 1}}},
+    {"aba", {2, 3}, {{0, 2}, {2, 3}}},
   },
   right = {
     [=[{"model":{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,
@@ -155,6 +169,19 @@ describe("the model", function()
       end
     end)
   end
+
+  it("keeps the pieces of Unigram in memory that grows with their bytes", function()
+    local pieces = {'["<unk>",0]'}
+    for i = 0, 1999 do pieces[#pieces + 1] = ('["%x.%d",-%d]'):format(i * 7919 % 4096, i, i) end
+    local text = ('{"model":{"type":"Unigram","unk_id":0,"vocab":[%s]}}'):format(
+      table.concat(pieces, ","))
+    local before = heed.memory().other
+    local tok = assert(load(text))
+    assert.is_true(heed.memory().other - before < 4 << 20)           -- 1 MiB is for words
+    for _, i in ipairs{0, 77, 1999} do
+      assert.same({i + 1}, (cut(tok, ("%x.%d"):format(i * 7919 % 4096, i))))
+    end
+  end)
 
   it("cuts long words as it cuts short ones", function()
     for name, list in pairs{
