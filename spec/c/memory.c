@@ -198,8 +198,31 @@ static void lasting_ones_are_exact (heed_context *cx) {
 }
 
 
+static heed_tensor *pages (heed_context *cx, int64_t n) {
+  return heed_empty(cx, HEED_UINT8, 1, &(int64_t){n * 4096});
+}
+
+
+/* Pages of a lasting tensor that was dropped serve the next one that they suffice for. */
+static void dropped_pages_serve_again (heed_context *cx) {
+  heed_memory_lasting(cx, true);
+  heed_tensor *dropped = pages(cx, 20), *t[] = {pages(cx, 20), NULL, NULL};
+  const char *first = heed_data(dropped), *second = heed_data(t[0]);
+  heed_drop(dropped);
+  t[1] = pages(cx, 21);
+  t[2] = pages(cx, 20);
+  const char *longer = heed_data(t[1]), *same = heed_data(t[2]);
+  check(HEED_EXACT || second - first == 20 * 4096, "tensors side by side");
+  check(HEED_EXACT || longer - second == 20 * 4096, "one page too few");
+  check(HEED_EXACT || same == first, "as many pages");
+  for (int i = 0; i < 3; i++) heed_drop(t[i]);
+  heed_memory_lasting(cx, false);
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
+  dropped_pages_serve_again(cx);
   lasting_ones_share(cx);
   heed_memory_trim(cx);
   lasting_ones_are_exact(cx);
