@@ -184,11 +184,10 @@ end
 -- Whether logits behind the last ids may be asked for alone: nothing but them tells that the others
 -- were left out.
 local function may_ask_last(self)
-  if #self.modules == 0 or not rawget(getmetatable(self.model), "gives_last") then return false end
   for _, module in ipairs(self.modules) do
     if not foreign.is_own(module) then return false end
   end
-  return true
+  return #self.modules > 0 and rawget(getmetatable(self.model), "gives_last") or false
 end
 
 
