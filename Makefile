@@ -438,8 +438,8 @@ $(FUZZED): $(LOGS)/fuzz/%.log: all anew
 	@$(HERE) $(START_$(KIND)) $(LUA) spec/fuzz.lua $(firstword $(FUZZ)) $* $(LOG)
 
 # Programs but those in whose states one thread works.
-ALONE= $(patsubst %,spec/c/%,lua_header lua_hostile lua_memory lua_models lua_starved text text_stops train \
-  unicode)
+ALONE= $(patsubst %,spec/c/%,ends lua_header lua_hostile lua_memory lua_models lua_starved text text_stops \
+  train unicode)
 tsan:; @$(MAKE) threads KIND=tsan
 threads: $(call logs,$(filter-out $(ALONE:%=$(B)/%),$(PROGRAMS))); $(SUM)
 # Without a warning, and with frames that a small stack has room for.
