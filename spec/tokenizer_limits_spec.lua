@@ -119,4 +119,87 @@ describe("a limit of tokenizer.json", function()
     assert.is_nil(tok)
     assert.is_truthy(why:find("a token's id below the file's size expected, got 'a'", 1, true), why)
   end)
+
+  it("of lists inside each other is 64 with the file's own table", function()
+    local function file(n)
+      return ('{"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"},"more":%s}')
+             :format(("["):rep(n) .. ("]"):rep(n))
+    end
+    assert(tokenizer_of(file(63)))
+    local tok, why = tokenizer_of(file(64))
+    assert.is_nil(tok)
+    local at = file(64):find("[", 1, true) + 63
+    assert.is_truthy(why:find("the JSON: nested too deep at byte " .. at, 1, true), why)
+  end)
+
+  it("of a quoted name is 60 bytes, of a token's 80, and of a word's 60", function()
+    for n, shown in pairs{[60] = 60, [61] = 60} do
+      local _, why = with{decoder = {type = ("x"):rep(n)}}
+      assert.is_truthy(why:find("the decoder '" .. ("x"):rep(shown) .. "' is not known", 1, true))
+      local tok = assert(with{model = {type = "WordLevel", vocab = {a = 0}, unk_token = "?"}})
+      assert.error_matches(function() tok:encode(("x"):rep(n)) end,
+                           "expected, got '" .. ("x"):rep(shown) .. "'$")
+    end
+    for n, shown in pairs{[80] = 80, [81] = 80} do
+      local _, why = with{model = {type = "WordLevel", vocab = {[("x"):rep(n)] = 1e6}}}
+      assert.is_truthy(why:find("size expected, got '" .. ("x"):rep(shown) .. "'", 1, true), why)
+    end
+  end)
+
+  it("of the steps of a pattern is 100000, and 256 for each byte that is left", function()
+    local tok = assert(with(pattern(("a*"):rep(9) .. "b")))
+    for _, n in ipairs{60, 100} do
+      assert.error_matches(function() tok:encode(("a"):rep(n)) end,
+                           ("regular expression: more than %d steps for one match")
+                           :format(100000 + 256 * n))
+    end
+  end)
+
+  it("of ids is shared by two texts, the longer of which loses first", function()
+    local tok = assert(with{})
+    for first = 0, 6 do
+      for second = 0, 6 do
+        for most = 1, 13 do
+          -- As the package does it: the shorter keeps all that it may.
+          local less = math.min(first, second)
+          local more = less > most and less or math.max(less, most - less)
+          if less + more > most then
+            less = most // 2
+            more = less + most % 2
+          end
+          if first + second <= most then less, more = nil, nil end
+          local a = not less and first or first > second and more or less
+          local b = not less and second or first > second and less or more
+          for _, left in ipairs{false, true} do
+            local it = left and assert(with{truncation = {direction = "Left"}}) or tok
+            local one, two = ("b"):rep(first - 1) .. "a", ("b"):rep(second - 1) .. "a"
+            if first == 0 then one = "" end
+            if second == 0 then two = "" end
+            local ids, offsets, types = it:encode(one, {pair = two, max = most, offsets = true,
+                                                        types = true})
+            local counts, places = {0, 0}, offsets:totable()
+            for i, of in ipairs(types:totable()) do
+              counts[of] = counts[of] + 1
+              local skipped = left and (of == 1 and first - a or second - b) or 0
+              assert.equal(skipped + counts[of], places[i][1])
+            end
+            assert.same({a, b}, counts, ("%d %d %d"):format(first, second, most))
+            assert.equal(a + b, #ids)
+          end
+        end
+      end
+    end
+  end)
+
+  it("of the texts that a decoder makes is 16 times the file", function()
+    local file = json.encode{
+      model = {type = "WordLevel", vocab = {[("a"):rep(100)] = 0}, unk_token = "?"},
+      decoder = {type = "Replace", content = ("x"):rep(320), pattern = {Regex = "."}},
+    }
+    local function sized(n) return tokenizer_of(file .. (" "):rep(n - #file)) end
+    assert.equal(32000, #assert(sized(2000)):decode{1})
+    local tok, why = sized(1999)
+    assert.is_nil(tok)
+    assert.is_truthy(why:find("texts of at most 16 times the file expected", 1, true), why)
+  end)
 end)
