@@ -324,7 +324,7 @@ $(B)/spec/c/lua_version: WRAPPED= -Wl,--wrap=lua_version
 $(B)/spec/c/lua_models: WRAPPED= -Wl,--wrap=realloc
 # In it heed's requests for memory fail, and what is fused is composed.
 $(B)/spec/c/lua_starved: WRAPPED= $(patsubst %,-Xlinker --wrap=%,core_alloc core_grow \
-  storage_new op_supports op_fuses)
+  storage_new cpu_scratch op_supports op_fuses)
 
 # In it readline is its own.
 $(B)/spec/c/lua_readline: WRAPPED= -Wl,--wrap=dlsym
