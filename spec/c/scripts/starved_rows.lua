@@ -145,8 +145,12 @@ for _, row in ipairs(rows.list) do
   end
 end
 
--- Rows that are too long for what kernels have on the stack, and a shuffle.
+-- A shuffle, a copy over what it reads, and rows too long for what kernels have on the stack.
 try("randperm", function() return 50 end, heed.randperm, 1)
+try("copy_", function() return heed.arange(1, 50) end, function(x)
+  x:narrow(1, 2, 49):copy_(x:narrow(1, 1, 49))
+  return x
+end, 1)
 for name, f in pairs{
   softmax = function(x) return x:softmax(2) end,
   log_softmax = function(x) return x:log_softmax(2) end,
