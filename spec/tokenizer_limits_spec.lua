@@ -202,4 +202,16 @@ describe("a limit of tokenizer.json", function()
     assert.is_nil(tok)
     assert.is_truthy(why:find("texts of at most 16 times the file expected", 1, true), why)
   end)
+
+  -- The first token keeps its prefix, which the others lose: the text is longer than theirs.
+  it("of a text in memory is that with its first token's prefix", function()
+    local prefix = ("#"):rep(200000)
+    local tok = assert(with{
+      model = {type = "WordLevel", vocab = {[prefix .. "b"] = 0, x = 1}, unk_token = "?"},
+      decoder = {type = "WordPiece", prefix = prefix, cleanup = false},
+    })
+    local ids = {1}
+    for i = 2, 75001 do ids[i] = 2 end
+    assert.is_true(tok:decode(ids) == prefix .. "b" .. (" x"):rep(75000))
+  end)
 end)
