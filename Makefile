@@ -324,7 +324,7 @@ $(B)/spec/c/lua_version: WRAPPED= -Wl,--wrap=lua_version
 $(B)/spec/c/lua_models: WRAPPED= -Wl,--wrap=realloc
 # In it heed's requests for memory fail, and what is fused is composed.
 $(B)/spec/c/lua_starved: WRAPPED= $(patsubst %,-Xlinker --wrap=%,core_alloc core_grow \
-  storage_new op_supports op_fuses)
+  storage_new cpu_scratch op_supports op_fuses)
 
 # In it readline is its own.
 $(B)/spec/c/lua_readline: WRAPPED= -Wl,--wrap=dlsym
@@ -438,8 +438,8 @@ $(FUZZED): $(LOGS)/fuzz/%.log: all anew
 	@$(HERE) $(START_$(KIND)) $(LUA) spec/fuzz.lua $(firstword $(FUZZ)) $* $(LOG)
 
 # Programs but those in whose states one thread works.
-ALONE= $(patsubst %,spec/c/%,lua_header lua_hostile lua_memory lua_models lua_starved text text_stops train \
-  unicode)
+ALONE= $(patsubst %,spec/c/%,ends lua_header lua_hostile lua_memory lua_models lua_starved text text_stops \
+  train unicode)
 tsan:; @$(MAKE) threads KIND=tsan
 threads: $(call logs,$(filter-out $(ALONE:%=$(B)/%),$(PROGRAMS))); $(SUM)
 # Without a warning, and with frames that a small stack has room for.

@@ -30,7 +30,8 @@ describe("heed.core.text", function()
       assert.matches("argument 'parse': a dense int64 tensor of shape (N, 2) on the CPU expected",
                      refused(bad), 1, true)
     end
-    for _, bad in ipairs{{{0, 1}}, {{1, 4}}, {{3, 1}}, {{1, 2}, {2, 3}}, {{2, 3}, {1, 1}}} do
+    for _, bad in ipairs{{{0, 1}}, {{1, 4}}, {{3, 1}}, {{1, 2}, {2, 3}}, {{2, 3}, {1, 1}},
+                         {{1, 1}, {2, 3}, {3, 3}}} do
       assert.matches("first and last bytes of parts of the text, in order",
                      refused(heed.tensor(bad, {dtype = "int64", device = "cpu"})), 1, true)
     end

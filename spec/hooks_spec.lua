@@ -179,7 +179,16 @@ describe("register_hook", function()
       assert.matches(pattern, message_of(z.backward, z))
       assert.same({7, 7}, x.grad:totable())
     end
-    gives(function() return 3 end, "register_hook: the function gave a number")
+    local count = " as gradient %d; tensors for 1 inputs expected$"
+    gives(function() return 3 end, "register_hook: the function gave a number" .. count:format(1))
+    gives(function(g) return g, g end, "the function gave a tensor" .. count:format(2))
+    gives(function(g) return g, nil, g end, "the function gave a tensor" .. count:format(3))
+    gives(function(g) return g, "x" end, "the function gave a string" .. count:format(2))
+    gives(function()
+      local gone = heed.ones(2)
+      gone:release()
+      return gone
+    end, "the function gave a released tensor" .. count:format(1))
     gives(function() return heed.ones(3) end, "register_hook: the hook gave.*%(3%).*%(2%)")
     gives(function(g) return g:to("float64") end, "register_hook: the hook gave float64")
     gives(function(g) g:mul_(2) end, "register_hook: the function changed a gradient in place")

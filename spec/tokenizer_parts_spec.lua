@@ -228,6 +228,17 @@ it("a part that lacks what it needs is refused", function()
   assert.matches("the BPE model: a list as 'merges' expected",
                  why{model = {type = "BPE", vocab = {a = 0}, unk_token = "a", merges = 5}}, 1, true)
   assert.matches("a list as 'added_tokens' expected", why{added_tokens = 5}, 1, true)
+  for wanted, merge in pairs{
+    ["two tokens of the vocabulary"] = {"a", "x"}, ["two tokens"] = {"a"},
+    ["halves that make a token of the vocabulary"] = {"aa", "a"},
+  } do
+    assert.matches("merge 2 of the BPE model: " .. wanted .. " expected",
+                   why{model = bpe({"?", "a", "aa"}, {{"a", "a"}, merge})}, 1, true)
+  end
+  for _, merge in ipairs{"a a a", "aa", "a a ", ""} do
+    assert.matches("merge 2 of the BPE model: two tokens expected",
+                   why{model = bpe({"?", "a", "aa"}, {"a a", merge})}, 1, true)
+  end
 end)
 
 

@@ -317,6 +317,56 @@ describe("training", function()
     assert.equal("Ã©", tok:token(257))
     for id = 258, #tok do assert.matches("^[Ã©]+$", tok:token(id)) end
   end)
+  -- A mebibyte at least, up to the end of a line that no blank stands beside; else up to a line's
+  -- end or a blank; else a mebibyte of whole characters.
+  it("cuts a long text where no word stands", function()
+    local MEBI <const> = 1 << 20
+    local pattern = "xy|x y| c|\n\n|\n b|\nz|a{1,64}|[\\s\\S]"
+    local byte = {["\n"] = "Ċ", [" "] = "Ġ"}
+    -- Whether each of the words is there as a whole where a text of n bytes has them: position,
+    -- from 0, and text.
+    local function kept(n, ...)
+      local parts, at, words = {}, 0, {...}
+      for i = 1, #words, 2 do
+        parts[#parts + 1] = ("a"):rep(words[i] - at) .. words[i + 1]
+        at = words[i] + #words[i + 1]
+      end
+      parts[#parts + 1] = ("a"):rep(n - at)
+      local names = names_of(train{kind = "bpe", text = table.concat(parts), pattern = pattern,
+                                   vocabulary = 400, least = 1})
+      local found, list = {}, {}
+      for _, name in ipairs(names) do found[name] = true end
+      for i = 2, #words, 2 do
+        list[#list + 1] = found[words[i]:gsub("[\n ]", byte)] or false
+      end
+      return table.unpack(list)
+    end
+    assert.is_true(kept(2 * MEBI, MEBI - 1, "xy"))
+    assert.is_false(kept(2 * MEBI + 1, MEBI - 1, "xy"))
+    assert.is_true(kept(2 * MEBI + 1, MEBI - 2, "xy"))
+    assert.is_true(kept(2 * MEBI + 1, MEBI, "xy"))
+    -- The ends of lines.
+    assert.same({true, false}, {kept(2 * MEBI + 1, MEBI - 1, "xy", MEBI + 5, "\nz")})
+    assert.same({true, false}, {kept(2 * MEBI + 1, MEBI - 1, "xy", 2 * MEBI - 2, "\nz")})
+    assert.same({false, true}, {kept(2 * MEBI + 2, MEBI - 1, "xy", 2 * MEBI - 1, "\nz")})
+    assert.same({true, true}, {kept(2 * MEBI + 1, MEBI - 1, "\n", MEBI + 9, "\nz")})
+    for _, word in ipairs{"\n\n", "\n b"} do
+      assert.same({true, true, false}, {kept(2 * MEBI + 1, MEBI - 1, "xy", MEBI + 4, word,
+                                             MEBI + 20, "\nz")})
+      assert.same({true, false}, {kept(2 * MEBI + 1, MEBI - 1, "xy", MEBI + 4, word)})
+    end
+    -- Blanks.
+    assert.same({true, true}, {kept(2 * MEBI + 1, MEBI - 1, "xy", MEBI + 7, " c")})
+    assert.same({true, true}, {kept(2 * MEBI + 2, MEBI - 1, "xy", 2 * MEBI - 1, " c")})
+    assert.same({false, true}, {kept(2 * MEBI + 3, MEBI - 1, "xy", 2 * MEBI, " c")})
+    assert.same({true, true}, {kept(2 * MEBI + 1, MEBI, " c", MEBI + 9, "x y")})
+    -- Characters of several bytes.
+    for i = 1, 3 do
+      local text = ("a"):rep(MEBI - i) .. "\u{1f600}" .. ("a"):rep(MEBI)
+      local tok = train{kind = "bpe", text = text, pattern = pattern, vocabulary = 400, least = 1}
+      assert.equal(1, #tok:encode "\u{1f600}")
+    end
+  end)
 
   it("puts special tokens first, by part and by list, which no letters become", function()
     local tok = train{kind = "bpe", text = ("<eos> the "):rep(20), vocabulary = 280, special = {

@@ -11,6 +11,7 @@
 #include <lauxlib.h>
 #include <lualib.h>
 
+#include "cpu/cpu.h"
 #include "graph/call.h"
 #include "lua/heed_lua.h"
 #include "memory/context.h"
@@ -18,12 +19,14 @@
 void *__real_core_alloc (heed_context *cx, size_t bytes);
 bool __real_core_grow (heed_context *cx, void **list, int64_t n, int64_t *capacity, size_t size);
 storage *__real_storage_new (heed_context *cx, device *where, size_t bytes);
+void *__real_cpu_scratch (const cpu *self, size_t bytes);
 bool __real_op_supports (heed_context *cx, work_kind kind, int op);
 bool __real_op_fuses (heed_context *cx, work_kind kind, int op, int64_t row);
 
 void *__wrap_core_alloc (heed_context *cx, size_t bytes);
 bool __wrap_core_grow (heed_context *cx, void **list, int64_t n, int64_t *capacity, size_t size);
 storage *__wrap_storage_new (heed_context *cx, device *where, size_t bytes);
+void *__wrap_cpu_scratch (const cpu *self, size_t bytes);
 bool __wrap_op_supports (heed_context *cx, work_kind kind, int op);
 bool __wrap_op_fuses (heed_context *cx, work_kind kind, int op, int64_t row);
 
@@ -38,10 +41,15 @@ static bool composed;                  /* the device has the basic kinds of work
 ** ===================================================================
 */
 
-static bool refuses (heed_context *cx, size_t bytes) {
+static bool is_last (void) {
   if (countdown < 0 || countdown-- > 0) return false;
-  failed = true;
   if (onwards) countdown = 0;
+  return failed = true;
+}
+
+
+static bool refuses (heed_context *cx, size_t bytes) {
+  if (!is_last()) return false;
   core_fail(cx, NULL, "not enough memory: %s", core_bytes(bytes).text);
   return true;
 }
@@ -60,6 +68,12 @@ bool __wrap_core_grow (heed_context *cx, void **list, int64_t n, int64_t *capaci
 
 storage *__wrap_storage_new (heed_context *cx, device *where, size_t bytes) {
   return refuses(cx, bytes) ? NULL : __real_storage_new(cx, where, bytes);
+}
+
+
+/* What a kernel of the CPU's needs meanwhile; it tells of what it lacks itself. */
+void *__wrap_cpu_scratch (const cpu *self, size_t bytes) {
+  return is_last() ? NULL : __real_cpu_scratch(self, bytes);
 }
 
 

@@ -1,6 +1,7 @@
 -- Calls of all parts of heed that hold memory of their own, and calls that fail, run by
 -- spec/c/lua_leaks.c, which counts the blocks of memory that are left behind.
 
+local failing = ...
 local changes = require "spec.support.changes"
 local heed = require "heed"
 local json = require "heed.files.json"
@@ -118,4 +119,35 @@ local function files()
 end
 
 
-for _, f in ipairs{tensors, graphs, calls, words, models, files} do f() end
+-- A call for which malloc fails once is refused, names itself, and works the next time.
+local function starved()
+  local double = heed.custom{forward = function(_, a) return a * 2 end,
+                             backward = function(_, g) return g * 2 end}
+  for name, call in pairs{
+    register_hook = function(x) return x:register_hook(function(g) return g * 2 end) and x end,
+    custom = double,
+  } do
+    local n, named, struck, good, why = 0, false
+    repeat
+      local x = heed.ones(3, {requires_grad = true})
+      for _ = 1, 2 do collectgarbage() end
+      local nodes = heed.graph_nodes()
+      struck, good, why = failing(n, function() return call(x) end)
+      assert(good or struck)
+      if not good then
+        why = tostring(why)
+        assert(why:find("not enough memory", 1, true), why)
+        named = named or why:find(name .. ": not enough memory", 1, true)
+        for _ = 1, 2 do collectgarbage() end
+        assert(heed.graph_nodes() == nodes)
+        call(x):sum():backward()
+        assert(x.grad[1] == 2)
+      end
+      n = n + 1
+    until not struck
+    assert(named)
+  end
+end
+
+
+for _, f in ipairs{tensors, graphs, calls, words, models, files, starved} do f() end
