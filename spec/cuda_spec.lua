@@ -452,6 +452,10 @@ describe("a GPU", function()
     assert.equal("cpu", x.device)
     assert.same({{1, 4}, {2, 5}, {3, 6}}, x:totable())
     assert.same({{1, 4}, {2, 5}, {3, 6}}, x:to("cuda", {non_blocking = true}):totable())
+    local many = {}
+    for i = 1, 20 do many[i] = heed.full({1000}, i):pin_memory() end
+    for i = 1, 20 do assert.equal(1000.0 * i, many[i]:sum():item()) end
+    assert.same({0}, heed.zeros(0):pin_memory().shape)
   end)
 
   it("multiplies with the precision that is set", function()
@@ -459,8 +463,16 @@ describe("a GPU", function()
     local exact = x:matmul(x)
     heed.matmul_precision("medium")
     assert.is_true(x:matmul(x):allclose(exact, {atol = 0.5}))
+    assert.is_false(x:matmul(x):equal(exact))
     heed.matmul_precision("highest")
     assert.is_true(x:matmul(x):equal(exact))
+    assert.equal("false\n", printed("", [[
+      local heed = require "heed"
+      heed.matmul_precision("medium")
+      local x = heed.arange(1600):sin():view(40, 40):to("cuda")
+      local first = x:matmul(x)
+      heed.matmul_precision("highest")
+      print(first:equal(x:matmul(x)))]]))
   end)
 
   it("waits for each operation while a profile runs", function()
