@@ -420,3 +420,30 @@ describe("the result of attention", function()
     assert.is_true(heed.attention(heed.randn(5, 4), k[{1, 1}], v[{1, 1}]):is_contiguous())
   end)
 end)
+
+
+describe("attention beside a rule", function()
+  it("may be causal, and have lengths, however long the rule is", function()
+    local mask = heed.mask
+    local q, k = heed.randn(2, 1, 20, 4), heed.randn(2, 1, 25, 4)
+    local ends, lengths = mask.causal(), heed.tensor{25, 9}
+    local function window(words) return mask.window(12 - words, 12) end
+    local function bools() return mask.tensor(heed.rand(2, 1, 20, 25):gt(0.2)) end
+    for first, next in pairs{[window(0)] = window, [~mask.every(3)] = window, [bools()] = bools} do
+      local rule = first
+      for words = 1, 9 do
+        for ways = 0, 3 do
+          local causal, short = ways & 1 ~= 0, ways & 2 ~= 0
+          local y = heed.attention(q, k, k, {mask = rule, causal = causal,
+                                             lengths = short and lengths or nil})
+          local wanted = rule:dense(2, 1, 20, 25)
+          if causal then wanted = wanted & ends:dense(2, 1, 20, 25) end
+          if short then wanted = wanted & mask.lengths(lengths):dense(2, 1, 20, 25) end
+          assert.is_true(y:allclose(heed.attention(q, k, k, {mask = wanted}), {atol = 1e-6}),
+                         ("%d words, way %d"):format(words, ways))
+        end
+        rule = rule & next(words)
+      end
+    end
+  end)
+end)

@@ -65,6 +65,17 @@ describe("a PNG", function()
     end
   end)
 
+  it("has a palette of 256 colours at most, each with a transparency", function()
+    local colours, clear = {}, {}
+    for i = 0, 255 do colours[i + 1], clear[i + 1] = string.char(i, 0, 255 - i), string.char(i) end
+    local palette = chunk("PLTE", table.concat(colours))
+    assert.is_true(assert(read(png(2, 1, 8, 3, "\0\255\7", palette)))
+      :equal(uint8{{{255, 7}}, {{0, 0}}, {{0, 248}}}))
+    palette = palette .. chunk("tRNS", table.concat(clear))
+    assert.is_true(assert(read(png(1, 1, 8, 3, "\0\255", palette)))
+      :equal(uint8{{{255}}, {{0}}, {{0}}, {{255}}}))
+  end)
+
   it("has channels of grey, colours and transparency", function()
     assert.is_true(assert(read(png(2, 1, 8, 0, "\0\5\9"))):equal(uint8{{{5, 9}}}))
     assert.is_true(assert(read(png(1, 2, 8, 2, "\0\1\2\3\0\4\5\6")))

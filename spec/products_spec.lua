@@ -237,3 +237,25 @@ describe("a batch of products on the CPU", function()
     end
   end)
 end)
+
+
+describe("the precision of products on GPUs", function()
+  it("is one of three names", function()
+    assert.equal("highest", heed.matmul_precision())
+    for _, name in ipairs{"high", "medium", "highest"} do
+      assert.equal(name, heed.matmul_precision(name))
+      assert.equal(name, heed.matmul_precision())
+    end
+    local long = ("x"):rep(50)
+    for said, f in pairs{
+      ["'highest', 'high' or 'medium' expected, got 'low'"] =
+        function() heed.matmul_precision("low") end,
+      ["expected, got '" .. long:sub(1, 40) .. "'"] = function() heed.matmul_precision(long) end,
+      ["argument 'precision': a name expected, got 1"] = function() heed.matmul_precision(1) end,
+      ["at most 1 argument expected, got 2"] = function() heed.matmul_precision("high", 1) end,
+    } do
+      assert.error_matches(f, said, 1, true)
+    end
+    assert.equal("highest", heed.matmul_precision(nil))
+  end)
+end)

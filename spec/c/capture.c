@@ -275,6 +275,47 @@ static void lets_gradients_go (heed_context *cx) {
 }
 
 
+/* A replay's failure names who called for the work: of many callers the first ones, in 39 bytes. */
+static void names_its_callers (void) {
+  enum { NAMED = 256, CALLERS = 260 };
+  static heed_tensor *positions[CALLERS];
+  static char name[CALLERS][48];
+  const int64_t one = 1, far = 9;
+  heed_context *cx = heed_open(NULL);
+  heed_tensor *x = vector(cx, 1);
+  for (int i = 0; i < CALLERS; i++) {
+    snprintf(name[i], sizeof name[i], "caller_%d_%s", i, i == 7 ? "of_a_name_of_more_than_39" : "");
+    while (i == 8 && strlen(name[i]) < 39) strcat(name[i], "x");
+    positions[i] = heed_from(cx, HEED_INT64, 1, &one, &one);
+  }
+  strcat(name[7], "_bytes__");
+  check(strlen(name[7]) == 42 && strlen(name[8]) == 39, "two long names");
+  check(heed_capture_begin(cx, DEVICE), "a capture begins");
+  for (int i = 0; i < CALLERS; i++) {
+    heed_set_caller(cx, name[i]);
+    heed_drop(heed_call(cx, HEED_index_select, (heed_value[]){heed_t(x), heed_i(0),
+                                                              heed_t(positions[i])}, 3));
+  }
+  heed_set_caller(cx, NULL);
+  heed_capture *c = heed_capture_end(cx);
+  check(heed_capture_replay(cx, c), "a replay");
+  for (int i = 0; i < CALLERS; i++) {
+    char begin[64];
+    check(heed_write(positions[i], HEED_INT64, &far), "a position");
+    snprintf(begin, sizeof begin, "%.39s: ", i < NAMED ? name[i] : "take");
+    const bool good = heed_capture_replay(cx, c);
+    check(!good && heed_error(cx) != NULL &&
+          strncmp(heed_error(cx), begin, strlen(begin)) == 0, begin);
+    heed_clear(cx);
+    check(heed_write(positions[i], HEED_INT64, &one), "a position");
+    heed_drop(positions[i]);
+  }
+  heed_capture_drop(cx, c);
+  heed_drop(x);
+  heed_close(cx);
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   keeps_inputs_once(cx);
@@ -287,6 +328,7 @@ int main (void) {
   takes_back_its_own(cx);
   stops_before_it_begins(cx);
   heed_close(cx);
+  names_its_callers();
   if (without_failures()) with_failures();
   printf("%d wrong\n", wrong);
   return wrong > 0;

@@ -233,6 +233,30 @@ static void streams (both *b) {
         "no other stream in a capture");
   heed_capture_drop(cx, heed_capture_end(cx));
   check(released == 2, "but after it");
+  heed_clear(cx);
+  heed_tensor *some[3];
+  for (int i = 0; i < 3; i++)
+    some[i] = heed_device_lend(cx, "cuda", its, HEED_FLOAT32, 0, NULL, data,
+                               i == 1 ? NULL : count_release, &released);
+  heed_capture_begin(cx, "cuda");
+  for (int i = 0; i < 3; i++) heed_drop(some[i]);
+  check(heed_device_lend(cx, "cuda", its, HEED_FLOAT32, 0, NULL, data, count_release,
+                         &released) == NULL &&
+        says(heed_error(cx), "lend: not while cuda:0 is captured"), "nothing is lent in a capture");
+  heed_clear(cx);
+  check(heed_device_data(y, its) == NULL &&
+        says(heed_error(cx), "device_data: not while cuda:0 is captured"), "no address");
+  heed_clear(cx);
+  check(heed_event_record(cx, "cuda") == NULL &&
+        says(heed_error(cx), "elapsed: not while cuda:0 is captured"), "no event");
+  check(released == 2, "several are put off");
+  heed_capture_drop(cx, heed_capture_end(cx));
+  heed_clear(cx);
+  check(released == 4, "and all released, those without a function too");
+  const int64_t works = heed_works(cx, "cuda"), on_the_cpu = heed_works(cx, "cpu");
+  heed_drop(heed_call(cx, HEED_mul, twice, 2));
+  check(heed_works(cx, "cuda:0") == works + 1 && heed_works(cx, "cpu") == on_the_cpu,
+        "works are counted where they are done");
   heed_drop(on_cpu);
   heed_drop(x);
   heed_drop(y);

@@ -221,6 +221,21 @@ static void long_calls_ask (void) {
   }
 }
 
+/* A short read is done at once; what is longer can be stopped. */
+static void long_reads_stop (heed_context *cx) {
+  enum { SHORT = 65536 };
+  static float zeros[SHORT + 1], read[SHORT + 1];
+  for (int more = 0; more <= 1; more++) {
+    heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){SHORT + more}, zeros);
+    heed_interrupt(cx);
+    check(heed_read(x, HEED_FLOAT32, read) != more, more ? "a long read" : "a short read");
+    heed_interrupted(cx);
+    heed_clear(cx);
+    check(heed_read(x, HEED_FLOAT32, read), "the next read");
+    heed_drop(x);
+  }
+}
+
 static void in_a_child (heed_context *cx) {
   int status = 1;
   fflush(stdout);
@@ -540,6 +555,7 @@ int main (void) {
   asks_now_and_then();
   asks_around_writes();
   long_calls_ask();
+  long_reads_stop(cx);
   in_a_child(cx);
   before_a_write(cx);
   within_writes(cx);

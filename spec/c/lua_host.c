@@ -94,6 +94,24 @@ static int foreign (lua_State *L) {
   return 1;
 }
 
+/* The stack holds what it did, and what was pushed. */
+static int balanced (lua_State *L) {
+  lua_settop(L, 1);
+  heed_tensor *t = heed_check(L, 1);
+  check(lua_gettop(L) == 1 && heed_check(L, -1) == t && lua_gettop(L) == 1, "checks");
+  heed_push(L, heed_keep(t));
+  check(lua_gettop(L) == 2 && heed_check(L, 2) == t && heed_check(L, 1) == t, "a tensor");
+  heed_push(L, NULL);
+  check(lua_gettop(L) == 3 && lua_isnil(L, 3), "no tensor is nil");
+  return 0;
+}
+
+/* What is no argument is not named as one. */
+static int of_upvalue (lua_State *L) {
+  lua_pushinteger(L, heed_numel(heed_check(L, lua_upvalueindex(1))));
+  return 1;
+}
+
 static const char script[] =
   "local heed = ...\n"
   "local function refuses(wanted, f, ...)\n"
@@ -105,6 +123,10 @@ static const char script[] =
   "refuses(\"#1 to 'numel' (a tensor expected, got 5)\", function() numel(5) end)\n"
   "refuses(\"#2 to 'second' (a tensor expected, got nil)\",\n"
   "        function() second(heed.zeros(2)) end)\n"
+  "balanced(heed.zeros(2, 3))\n"
+  "local good, message = pcall(of_upvalue)\n"
+  "assert(not good and message == 'a tensor expected, got 5', message)\n"
+  "assert(of_tensor() == 6)\n"
   "local gone = heed.zeros(2)\n"
   "gone:release()\n"
   "refuses('got a released tensor', numel, gone)\n"
@@ -120,6 +142,14 @@ static const char script[] =
 static void between_c_and_lua (lua_State *L, heed_context *other) {
   lua_register(L, "numel", numel);
   lua_register(L, "second", second);
+  lua_register(L, "balanced", balanced);
+  lua_pushinteger(L, 5);
+  lua_pushcclosure(L, of_upvalue, 1);
+  lua_setglobal(L, "of_upvalue");
+  heed_push(L, heed_call(heed_lua_context(L), HEED_zeros,
+                         (heed_value[]){heed_l(2, (int64_t[]){2, 3})}, 1));
+  lua_pushcclosure(L, of_upvalue, 1);
+  lua_setglobal(L, "of_tensor");
   lua_pushlightuserdata(L, other);
   lua_pushcclosure(L, foreign, 1);
   lua_setglobal(L, "foreign");
