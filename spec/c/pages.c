@@ -31,12 +31,12 @@ typedef struct block {
 } block;
 
 static const size_t sizes[] = {
-  0, 1, 64, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 96 * KIB, 500 * KIB, MIB, 3 * MIB + 5,
+  0, 1, 64, 4 * KIB - 1, 4 * KIB, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 96 * KIB, 500 * KIB, MIB, 3 * MIB + 5,
   4 * MIB - 1, 4 * MIB, 5 * MIB
 };
 #define SIZES (sizeof sizes / sizeof *sizes)
 
-/* The mark stands in the first bytes and in the last ones, and where units begin. */
+/* The mark stands in the first bytes and in the last ones, and where some units begin. */
 static void mark (block b, unsigned char value) {
   for (size_t i = 0; i < b.bytes; i += 32 * KIB) b.data[i] = value;
   if (b.bytes > 0) b.data[b.bytes - 1] = value;
@@ -122,7 +122,7 @@ static void unshared (void) {
   pages p = {0};
   char *data = pages_take(NULL, 3 * MIB);
   check(data != NULL, "memory of no pages");
-  free(data);
+  pages_give(NULL, data, 3 * MIB);
   data = pages_take(NULL, 3 * MIB);
   pages_give(&p, data, 3 * MIB);
   check(p.first == NULL, "no region");
