@@ -20,8 +20,8 @@ typedef struct pages {
 
 /*
 ** Memory that is aligned for vectors; NULL: there is none. Medium blocks share huge pages, large
-** ones have pages of their own. With p NULL no page is shared, and calls may overlap; such a block is
-** given back with p NULL, too, or with any other.
+** ones have pages of their own. With p NULL no page is shared, and calls may overlap; such a block
+** is given back with NULL, too, or with any pages.
 */
 void *pages_take (pages *p, size_t bytes);
 void pages_give (pages *p, void *data, size_t bytes);    /* as many bytes as were taken */
