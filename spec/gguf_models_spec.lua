@@ -475,14 +475,13 @@ describe("a model in a GGUF file", function()
       seen[#seen + 1] = read(...)
       return seen[#seen]
     end
-    local done, m = pcall(heed.models.load, FILE)
+    local done, m = pcall(heed.models.load, FILE, {device = "cpu"})
     raw.tensor = read
     assert(done and m, m)
     for _, t in ipairs(seen) do
       if not pcall(t.size, t) then released = released + 1 end
     end
     assert.equal(2 * 2, released)                  -- queries and keys of two layers
-    assert.is_true(logits(m):isfinite():all())
   end)
 
   it("takes adapters of directories", function()
