@@ -2,15 +2,9 @@
 
 local heed = require "heed"
 local device = require "spec.support.device"
+local printed = require "spec.support.printed"
 
 local there, reason = heed.cuda.available()
-
-
--- Output of a process of its own, with settings that are read once.
-local function printed(settings, script)
-  local pipe <close> = assert(io.popen(("%s lua5.4 -e '%s' 2>&1"):format(settings, script)))
-  return pipe:read("a")
-end
 
 
 describe("the memory of a GPU", function()
@@ -77,7 +71,7 @@ describe("the memory of a GPU", function()
       heed.cuda.synchronize()
       local kept = heed.cuda.memory().cached
       heed.cuda.empty_cache()
-      print(kept >= heed.cuda.memory().cached, heed.cuda.memory().cached < 16 << 20)
+      print(kept >= 16 << 20, heed.cuda.memory().cached < 16 << 20)
       for _, bytes in ipairs{0, -1} do print(select(2, pcall(heed.cuda.limit, bytes))) end
       heed.cuda.limit(1)
       print(heed.cuda.memory().limit)]])

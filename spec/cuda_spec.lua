@@ -6,15 +6,9 @@ local device = require "spec.support.device"
 local directories = require "spec.support.directories"
 local nn = require "heed.nn"
 local optim = require "heed.optim"
+local printed = require "spec.support.printed"
 
 local there, reason = heed.cuda.available()
-
-
--- Output of a process of its own, with settings that are read once.
-local function printed(settings, script)
-  local pipe <close> = assert(io.popen(("%s lua5.4 -e '%s' 2>&1"):format(settings, script)))
-  return pipe:read("a")
-end
 
 
 describe("heed.cuda", function()

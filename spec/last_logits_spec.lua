@@ -87,6 +87,8 @@ describe("logits behind the last tokens", function()
                    message(model, ids, {last = true, keys = heed.ones(2, 4):to "bool"}))
     assert.matches("'last'", message(model.hidden, model, ids, {last = true}))
     assert.matches("a table of options expected", message(model, ids, "last"))
+    local strict = setmetatable({}, {__index = function(_, name) error("no " .. name) end})
+    assert.equal(4, model(ids, strict):size(2))
   end)
 
   it("are all that generation asks a model of heed's classes for", function()
@@ -113,6 +115,12 @@ describe("logits behind the last tokens", function()
     end
     model:generate(PROMPT, o)
     assert.equal(3, seen)
+    model.head = function(x)
+      seen = 10 * x:size(2)
+      return x
+    end
+    model:generate(PROMPT, o)
+    assert.equal(30, seen)
     local Own = nn.Linear:extend "Own"
     function Own:forward(x)
       seen = -x:size(2)

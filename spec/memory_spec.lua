@@ -314,6 +314,9 @@ describe("the memory of a tensor", function()
     end
     assert.same({2 * MIB + 4096, 2, 7, nil}, {lasting(inner, 7, nil)})
     assert.equal(0, select("#", lasting(function() end)))
+    for _, bad in ipairs{{n = 0}, {5, n = 1}, {{}, n = 1}} do
+      assert.matches("function", message(lasting, table.unpack(bad, 1, bad.n)))
+    end
   end)
 end)
 
@@ -425,7 +428,7 @@ describe("finalisers", function()
     ]])
   end)
 
-  -- What takes a tensor is asked with one; all others say so before they look at arguments.
+  -- Functions that take a tensor are called with one; the others refuse before they look at any.
   it("that run after the library's own find every function closed that needs it", function()
     assert.is_true(runs [[
       local functions, seen, x, open = {}, {}, nil, {}

@@ -170,16 +170,29 @@ describe("the model", function()
     end)
   end
 
-  it("keeps the pieces of Unigram in memory that grows with their bytes", function()
+  -- A tokenizer of these pieces, and the memory that it takes.
+  local function unigram(names)
     local pieces = {'["<unk>",0]'}
-    for i = 0, 1999 do pieces[#pieces + 1] = ('["%x.%d",-%d]'):format(i * 7919 % 4096, i, i) end
-    local text = ('{"model":{"type":"Unigram","unk_id":0,"vocab":[%s]}}'):format(
-      table.concat(pieces, ","))
+    for i, name in ipairs(names) do pieces[i + 1] = ('["%s",-1]'):format(name) end
+    collectgarbage()
+    collectgarbage()
     local before = heed.memory().other
-    local tok = assert(load(text))
-    assert.is_true(heed.memory().other - before < 4 << 20)           -- 1 MiB is for words
-    for _, i in ipairs{0, 77, 1999} do
-      assert.same({i + 1}, (cut(tok, ("%x.%d"):format(i * 7919 % 4096, i))))
+    local tok = assert(load(('{"model":{"type":"Unigram","unk_id":0,"vocab":[%s]}}'):format(
+      table.concat(pieces, ","))))
+    return tok, heed.memory().other - before
+  end
+
+  it("keeps the pieces of Unigram in memory that grows with their bytes", function()
+    local numbers, words = {}, {""}
+    for i = 1, 2000 do numbers[i] = ("%x.%d"):format(i * 7919 % 4096, i) end
+    for i = 1, 4095 do                         -- all of two letters, up to 12 of them
+      words[#words + 1], words[#words + 2] = words[i] .. "a", words[i] .. "b"
+    end
+    table.remove(words, 1)
+    for _, names in ipairs{numbers, words} do
+      local tok, bytes = unigram(names)
+      assert.is_true(bytes < 4 << 20, bytes)           -- 1 MiB is for words, some for names
+      for _, i in ipairs{1, 77, #names} do assert.same({i}, (cut(tok, names[i]))) end
     end
   end)
 

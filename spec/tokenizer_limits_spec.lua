@@ -1,4 +1,4 @@
--- Limits of tokenizer.json: what is just within is taken, and what is one beyond refused.
+-- Limits of tokenizer.json: values at a limit are taken, and values one beyond it are refused.
 
 local json = require "heed.files.json"
 local tokenizer_of = require "spec.support.tokenizer_of"

@@ -317,6 +317,7 @@ describe("training", function()
     assert.equal("Ã©", tok:token(257))
     for id = 258, #tok do assert.matches("^[Ã©]+$", tok:token(id)) end
   end)
+
   -- A mebibyte at least, up to the end of a line that no blank stands beside; else up to a line's
   -- end or a blank; else a mebibyte of whole characters.
   it("cuts a long text where no word stands", function()

@@ -106,7 +106,7 @@ static int balanced (lua_State *L) {
   return 0;
 }
 
-/* What is no argument is not named as one. */
+/* The message about an upvalue names no argument. */
 static int of_upvalue (lua_State *L) {
   lua_pushinteger(L, heed_numel(heed_check(L, lua_upvalueindex(1))));
   return 1;

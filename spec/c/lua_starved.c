@@ -71,7 +71,7 @@ storage *__wrap_storage_new (heed_context *cx, device *where, size_t bytes) {
 }
 
 
-/* What a kernel of the CPU's needs meanwhile; it tells of what it lacks itself. */
+/* Scratch memory of the CPU's kernels, which report the lack of it themselves. */
 void *__wrap_cpu_scratch (const cpu *self, size_t bytes) {
   return is_last() ? NULL : __real_cpu_scratch(self, bytes);
 }

@@ -31,8 +31,8 @@ typedef struct block {
 } block;
 
 static const size_t sizes[] = {
-  0, 1, 64, 4 * KIB - 1, 4 * KIB, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 96 * KIB, 500 * KIB, MIB, 3 * MIB + 5,
-  4 * MIB - 1, 4 * MIB, 5 * MIB
+  0, 1, 64, 4 * KIB - 1, 4 * KIB, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 96 * KIB, 500 * KIB, MIB,
+  3 * MIB + 5, 4 * MIB - 1, 4 * MIB, 5 * MIB
 };
 #define SIZES (sizeof sizes / sizeof *sizes)
 

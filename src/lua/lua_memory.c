@@ -235,6 +235,7 @@ static int l_check_entries (lua_State *L) {
 /* lasting(f, ...): f's results; tensors that are made meanwhile live long, as weights do */
 static int l_lasting (lua_State *L) {
   heed_context *cx = enter(L)->cx;
+  check_callable(L, 1);
   const bool before = heed_memory_lasting(cx, true);
   const int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
   heed_memory_lasting(cx, before);

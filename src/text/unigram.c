@@ -74,7 +74,9 @@ static void sort_many (const tree *r, uint32_t *ids, uint32_t n, uint32_t depth)
 
 
 static bool add_block (tree *r) {
-  if (r->nodes.n > INT32_MAX - BLOCK || !ROOM(r->t->cx, &r->nodes, BLOCK)) return false;
+  if (r->nodes.n > INT32_MAX - BLOCK)
+    return core_fail(r->t->cx, NULL, "pieces of fewer than 2^31 bytes expected") != NULL;
+  if (!ROOM(r->t->cx, &r->nodes, BLOCK)) return false;
   const grown empty = {{.score = -INFINITY, .parent = FREE}, NO_ID};
   for (int i = 0; i < BLOCK; i++) r->nodes.at[r->nodes.n++] = empty;
   return true;
@@ -88,14 +90,25 @@ static bool are_free (const tree *r, uint32_t base, const uint8_t *labels, int n
 }
 
 
-/* A base whose nodes for these labels are free: among the first free ones, or in a new block. */
-static bool find_base (tree *r, const uint8_t *labels, int n, uint32_t *base) {
-  while (r->open < r->nodes.n && r->nodes.at[r->open].node.parent != FREE) r->open++;
-  int64_t end = r->nodes.n - r->open < WINDOW ? r->nodes.n : r->open + WINDOW;
-  for (int64_t i = r->open; i < end; i++) {
-    *base = (uint32_t)i ^ labels[0];
+/* Looks for a base whose nodes for these labels are free, the first one's from 'at' to end - 1. */
+static bool base_among (const tree *r, int64_t at, int64_t end, const uint8_t *labels, int n,
+                        uint32_t *base) {
+  for (; at < end && at < r->nodes.n; at++) {
+    *base = (uint32_t)at ^ labels[0];
     if (are_free(r, *base, labels, n)) return true;
   }
+  return false;
+}
+
+
+/*
+** The first free nodes may stay so for ever, where all labels come in pairs, say. So the last block
+** is looked through, too, and has taken as many children as fit before another one is added.
+*/
+static bool find_base (tree *r, const uint8_t *labels, int n, uint32_t *base) {
+  while (r->open < r->nodes.n && r->nodes.at[r->open].node.parent != FREE) r->open++;
+  if (base_among(r, r->open, (int64_t)r->open + WINDOW, labels, n, base) ||
+      base_among(r, r->nodes.n - BLOCK, r->nodes.n, labels, n, base)) return true;
   *base = (uint32_t)r->nodes.n;
   return add_block(r);
 }
@@ -279,8 +292,7 @@ void unigram_free (heed_tokenizer *t) { LIST_FREE(t->cx, &t->unigram.best); }
 ** ===================================================================
 */
 
-/* Offers all pieces that begin at a place, whose character has so many bytes; false: none is that
-   character. */
+/* Offers all pieces that begin at a place. Is one of them the character there, of 'width' bytes? */
 static bool offer_pieces (const heed_tokenizer *t, bytes word, uint32_t at, uint32_t n,
                           uint32_t width, int64_t *steps) {
   const unigram *u = &t->unigram;

@@ -32,7 +32,7 @@ local fail = heed.fail
 local Replay = {}
 Replay.__index = Replay
 
-local ROOM <const> = 256             -- for so many more ids, or as many as there are
+local ROOM <const> = 256             -- for so many more ids, or as many as there are, at least
 
 -- To record takes the time of a called step: where nobody asks for replays, there are some if so
 -- many ids may come, of which many pay for it.
@@ -134,7 +134,7 @@ function Replay:is_due()
 end
 
 
--- A cache with the keys of another, which is used no more.
+-- Fills an empty cache with the keys of another one, whose next step may not follow.
 local function moved(self, from, to)
   local shared = from.capacity and to.capacity
   local state = shared and saved.state(from, self.model, fixed, fixed.view)

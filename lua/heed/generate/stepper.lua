@@ -181,13 +181,14 @@ local function call(self, ids, lengths, last)
 end
 
 
--- Whether logits behind the last ids may be asked for alone: nothing but them tells that the others
--- were left out.
+-- Whether logits behind the last ids may be asked for alone: no code of the caller's sees that
+-- there are no others.
 local function may_ask_last(self)
   for _, module in ipairs(self.modules) do
     if not foreign.is_own(module) then return false end
   end
-  return #self.modules > 0 and rawget(getmetatable(self.model), "gives_last") or false
+  local gives_last = #self.modules > 0 and rawget(getmetatable(self.model), "gives_last")
+  return gives_last and gives_last(self.model) or false
 end
 
 

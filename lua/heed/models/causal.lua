@@ -7,6 +7,7 @@ local heed = require "heed"
 local layers = require "heed.nn.layers"
 local maker = require "heed.models.maker"
 local Model = require "heed.models.model"
+local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local part = require "heed.nn.part"
 local positions = require "heed.nn.positions"
@@ -58,7 +59,8 @@ local function fill(self, config, o)
   self.logit_scale, self.logit_cap = o.logit_scale or false, o.logit_cap or false
 end
 
-CausalModel.gives_last = true        -- whether a call takes option last
+-- Whether a call takes option last, and none of the caller's code sees it.
+function CausalModel:gives_last() return Module.is(self.head) end
 
 local make = maker(CausalModel, WHO, fill)
 
@@ -99,9 +101,10 @@ end
 
 -- Option last, and the options besides it.
 local function read_last(given)
-  if type(given) ~= "table" or given.last == nil then return false, given end
+  if type(given) ~= "table" then return false, given end
   local o = {}
   for name, value in pairs(given) do o[name] = value end
+  if o.last == nil then return false, o end
   if type(o.last) ~= "boolean" then
     heed.fail("%s: a boolean expected as option last, got %s", WHO, options.kind(o.last))
   elseif o.last and o.keys ~= nil then
@@ -123,8 +126,8 @@ end
 
 
 ---@class heed.causal.call: heed.transformer.call
----@field last? boolean the logits behind each sequence's last token alone, of which option lengths
----says where it stands
+---@field last? boolean the logits behind each sequence's last token alone, of which option lengths,
+---each at least 1, says where it stands
 
 ---@param ids heed.Tensor (B, T), or (T); from 1
 ---@param given? heed.causal.call

@@ -148,15 +148,16 @@ local function renamed(tensors, row, place, is_typed)
 end
 
 
--- Orders the rows of queries and keys as directories have them. What a copy is of is released at
--- once: in the order of names, it leaves the memory that the next layer's copy takes.
+-- Orders the rows of queries and keys as directories have them. The source of each copy is released
+-- at once; in the order of names, its memory serves the next layer's copy.
 local function unpair(tensors, head_dim)
   for _, name in ipairs(options.names(tensors)) do
     local t = tensors[name]
     local has_rows = t:dim() == 2 or t:dim() == 1 and not blocks[t.dtype]
     local has_heads = has_rows and head_dim % 2 == 0 and t:size(1) % head_dim == 0
     if has_heads and layout.is_turned(name) then
-      tensors[name] = core.lasting(layout.paired, t, head_dim, true)
+      local rows = layout.pairing(t, head_dim, true)
+      tensors[name] = core.lasting(t.index_select, t, 1, rows)
       t:release()
     end
   end

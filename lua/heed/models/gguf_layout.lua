@@ -146,19 +146,20 @@ end
 function gguf_layout.is_turned(name) return name:find("self_attn%.[qk]_proj%.") ~= nil end
 
 
----Rows of heads whose pairs that rope turns lie half a head apart, in another order: side by side.
+---An order for rows of heads whose pairs that rope turns lie half a head apart: in it they lie side
+---by side.
 ---@param t heed.Tensor
 ---@param head_dim integer
 ---@param back? boolean the inverse
----@return heed.Tensor
-function gguf_layout.paired(t, head_dim, back)
+---@return heed.Tensor rows int64 (N), on the tensor's device
+function gguf_layout.pairing(t, head_dim, back)
   local n, half, order = t:size(1), head_dim // 2, {}
   for row = 0, n - 1 do
     local i, first = row % head_dim, row - row % head_dim
     local there = back and 2 * (i % half) + i // half or i % 2 * half + i // 2
     order[row + 1] = first + there + 1
   end
-  return t:index_select(1, heed.tensor(order, {dtype = "int64", device = t.device}))
+  return heed.tensor(order, {dtype = "int64", device = t.device})
 end
 
 

@@ -95,7 +95,7 @@ end
 local function converted(t, name, row, swaps, head_dim)
   if t:dim() == 1 and t.dtype ~= "float64" then t = t:float() end
   if row.plus_one and name:find("norm%.weight$") then t = t + 1 end
-  return swaps and layout.is_turned(name) and layout.paired(t, head_dim) or t
+  return swaps and layout.is_turned(name) and t:index_select(1, layout.pairing(t, head_dim)) or t
 end
 
 
