@@ -119,6 +119,14 @@ local function files()
 end
 
 
+-- Whether malloc failed in f(x), which fails behind n calls, and the message where f was refused.
+local function attempt(n, f, x)
+  local struck, good, why = failing(n, function() return f(x) end)
+  assert(good or struck)
+  return struck, not good and tostring(why)
+end
+
+
 -- A call for which malloc fails once is refused, names itself, and works the next time.
 local function starved()
   local double = heed.custom{forward = function(_, a) return a * 2 end,
@@ -127,15 +135,14 @@ local function starved()
     register_hook = function(x) return x:register_hook(function(g) return g * 2 end) and x end,
     custom = double,
   } do
-    local n, named, struck, good, why = 0, false
+    local n, named, struck, why = 0, false
     repeat
       local x = heed.ones(3, {requires_grad = true})
+      assert(#(x * 1) == 3)                      -- x has a node of its own from now on
       for _ = 1, 2 do collectgarbage() end
       local nodes = heed.graph_nodes()
-      struck, good, why = failing(n, function() return call(x) end)
-      assert(good or struck)
-      if not good then
-        why = tostring(why)
+      struck, why = attempt(n, call, x)
+      if why then
         assert(why:find("not enough memory", 1, true), why)
         named = named or why:find(name .. ": not enough memory", 1, true)
         for _ = 1, 2 do collectgarbage() end
