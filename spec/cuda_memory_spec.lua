@@ -71,7 +71,8 @@ describe("the memory of a GPU", function()
       heed.cuda.synchronize()
       local kept = heed.cuda.memory().cached
       heed.cuda.empty_cache()
-      print(kept >= 16 << 20, heed.cuda.memory().cached < 16 << 20)
+      local most = (os.getenv "HEED_BUILD" or ""):find "asan" and 0 or 16 << 20
+      print(kept >= most, heed.cuda.memory().cached < 16 << 20)     -- there nothing is kept
       for _, bytes in ipairs{0, -1} do print(select(2, pcall(heed.cuda.limit, bytes))) end
       heed.cuda.limit(1)
       print(heed.cuda.memory().limit)]])
