@@ -5,9 +5,9 @@ local rows = require "spec.support.rows"
 -- The files that those of a folder may include, besides the system's headers; the first that fits
 -- holds.
 local for_kernels = {
-  "heed.h", "base/blocks.def", "base/eights.h", "base/layout.h", "base/random.h", "base/scalar.h",
-  "base/view.h", "base/work.h", "base/works.def", "base/optimizer.h", "memory/device.h",
-  "memory/pool.h", "op/ops.def", "op/masks.def", "op/optimizers.def",
+  "heed.h", "base/aligned.h", "base/blocks.def", "base/eights.h", "base/layout.h", "base/random.h",
+  "base/scalar.h", "base/view.h", "base/work.h", "base/works.def", "base/optimizer.h",
+  "memory/device.h", "memory/pool.h", "op/ops.def", "op/masks.def", "op/optimizers.def",
 }
 local floors = {
   {"src/heed_optim%.h", {"op/optimizers.def"}},

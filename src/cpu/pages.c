@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/aligned.h"
 #include "memory/device.h"
 
-#define ALIGNMENT 64
 #define UNIT ((size_t)1 << 12)     /* a page */
 #define UNITS 8192                 /* of a region */
 #define LEAST ((size_t)1 << 16)    /* bytes of a medium block */
@@ -127,17 +127,14 @@ static bool give_shared (pages *p, const char *data, int n) {
 /*
 ** aligned_alloc of the GNU library takes more than a block and gives the rest back, so that a block
 ** that was freed is too small for the next one of its size, and the heap grows. Blocks of a page or
-** more are malloc's, whose pointer stands before the aligned data.
+** more are malloc's, with the data aligned in them.
 */
 static bool is_shifted (size_t bytes) { return !HEED_EXACT && bytes >= UNIT && bytes < BELOW; }
 
 
 static void *take_shifted (size_t bytes) {
-  char *block = malloc(bytes + ALIGNMENT);
-  if (block == NULL) return NULL;
-  char *data = block + ALIGNMENT - (uintptr_t)block % ALIGNMENT;
-  ((void **)data)[-1] = block;
-  return data;
+  void *block = malloc(bytes + ALIGNMENT);
+  return block != NULL ? aligned_in(block) : NULL;
 }
 
 
@@ -162,7 +159,7 @@ void *pages_take (pages *p, size_t bytes) {
 void pages_give (pages *p, void *data, size_t bytes) {
   if (data == NULL) return;
   if (p != NULL && is_medium(bytes) && give_shared(p, data, units_of(bytes))) return;
-  free(is_shifted(bytes) ? ((void **)data)[-1] : data);
+  free(is_shifted(bytes) ? aligned_block(data) : data);
 }
 
 

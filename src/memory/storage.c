@@ -8,12 +8,12 @@
 ** now. What lives long is of no class: it is as large as it must be, and goes back at once.
 */
 
+#include "base/aligned.h"
 #include "memory/context.h"
 #include "memory/packed.h"
 
 #define LIKE_HOST ((size_t)512 << 20)  /* see told */
 #define PARTS 64                   /* of an accelerator's memory: see collect_accelerator */
-#define ALIGNMENT 64
 #define MIB ((size_t)1 << 20)
 #define PRESSURE MIB               /* growth of small blocks after which the host is asked again */
 #define CACHE_AT_LEAST (64 * MIB)  /* may be cached however little is live */
@@ -71,17 +71,14 @@ static int class_of_own (const storage *s) {
 
 void *storage_take_data (heed_context *cx, device *where, size_t capacity) {
   if (!where->host || cx->host.resize == NULL) return where->alloc(where, capacity);
-  char *block = cx->host.resize(cx->host.self, NULL, 0, capacity + ALIGNMENT);
-  if (block == NULL) return NULL;
-  char *data = block + ALIGNMENT - (uintptr_t)block % ALIGNMENT;
-  ((void **)data)[-1] = block;     /* blocks are aligned for pointers: it fits */
-  return data;
+  void *block = cx->host.resize(cx->host.self, NULL, 0, capacity + ALIGNMENT);
+  return block != NULL ? aligned_in(block) : NULL;
 }
 
 
 void storage_give_data (heed_context *cx, device *where, void *data, size_t capacity) {
   if (!where->host || cx->host.resize == NULL) where->free(where, data, capacity);
-  else cx->host.resize(cx->host.self, ((void **)data)[-1], capacity + ALIGNMENT, 0);
+  else cx->host.resize(cx->host.self, aligned_block(data), capacity + ALIGNMENT, 0);
 }
 
 

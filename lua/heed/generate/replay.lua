@@ -134,7 +134,7 @@ function Replay:is_due()
 end
 
 
--- Fills an empty cache with the keys of another one, whose next step may not follow.
+-- Fills an empty cache with the keys of another one, which takes no further step.
 local function moved(self, from, to)
   local shared = from.capacity and to.capacity
   local state = shared and saved.state(from, self.model, fixed, fixed.view)
