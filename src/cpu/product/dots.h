@@ -41,6 +41,28 @@ INLINED void FN(dot_step) (const int rows, const heed_type type, FN(vector) sum[
 }
 
 
+/* Columns of b from there on, n of at most four: the last one again where there are fewer. */
+INLINED void FN(dot_columns_at) (const FN(one) *x, const char *b, int64_t n, const char *at[4]) {
+  UNROLL for (int j = 0; j < 4; j++)
+    at[j] = b + smaller(j, n - 1) * x->b_column * FN(b_bytes)(x);
+}
+
+
+/* The scalar products of 'rows' rows and n columns, as c has them. */
+INLINED void FN(dot_end) (const int rows, const FN(one) *x, double total[DOT_ROWS][4], T *c,
+                          const T *addend, int64_t n) {
+  const FN(product) *p = &x->p;
+  UNROLL for (int i = 0; i < rows; i++) {
+    for (int64_t j = 0; j < n; j++) {
+      T y = (T)total[i][j] * p->alpha;
+      if (addend != NULL) y += addend[i * p->addend_row + j * p->addend_column];
+      if (p->add) y += c[i * p->c_row + j];
+      c[i * p->c_row + j] = y;
+    }
+  }
+}
+
+
 /*
 ** Columns of c, n of at most four, in 'rows' rows. Each step fetches as much as it reads, from one
 ** line of memory, which is faster than from four: 'near' bytes ahead and, of 16-bit floats, which
@@ -51,12 +73,10 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
                            const char *b, T *c, const T *addend, int64_t n, const char *line,
                            int64_t near) {
   const int step = 8 * LANES * (type == TYPE ? BYTES : 2);
-  const FN(product) *p = &x->p;
-  const int64_t depth = p->depth, a_row = p->a_row;
+  const int64_t depth = x->p.depth, a_row = x->p.a_row;
   const char *at[4], *far = line + (near > 0 ? BYTES_AHEAD : 0);
   double total[DOT_ROWS][4] = {{0}};
-  UNROLL for (int j = 0; j < 4; j++)
-    at[j] = b + smaller(j, n - 1) * x->b_column * FN(b_bytes)(x);
+  FN(dot_columns_at)(x, b, n, at);
   for (int64_t k = 0, end; k < depth;) {
     FN(vector) sum[DOT_ROWS][4] = {{{0}}};
     end = smaller(depth, k + DOT_STEPS * LANES);
@@ -74,14 +94,41 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
     k = end;
     UNROLL for (int i = 0; i < rows; i++) FN(add_totals)(sum[i], total[i]);
   }
-  UNROLL for (int i = 0; i < rows; i++) {
-    for (int64_t j = 0; j < n; j++) {
-      T y = (T)total[i][j] * p->alpha;
-      if (addend != NULL) y += addend[i * p->addend_row + j * p->addend_column];
-      if (p->add) y += c[i * p->c_row + j];
-      c[i * p->c_row + j] = y;
+  FN(dot_end)(rows, x, total, c, addend, n);
+}
+
+
+/*
+** The same of one row, which takes as long as memory does: columns take turns of some vectors, and
+** are fetched so. Of T itself the first cache suffices.
+*/
+INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, const char *b,
+                            T *c, const T *addend, int64_t n) {
+  const int size = type == TYPE ? BYTES : 2, turn = DOT_TURN * LANES, bytes = turn * size;
+  const int64_t depth = x->p.depth, row = depth * size, next = 4 * x->b_column * size;
+  const char *at[4];
+  double total[DOT_ROWS][4] = {{0}};
+  FN(dot_columns_at)(x, b, n, at);
+  later near = later_by(BYTES_NEAR / 4, row, next), far = later_by(BYTES_AHEAD / 4, row, next);
+  for (int64_t k = 0, end; k < depth;) {
+    FN(vector) sum[DOT_ROWS][4] = {{{0}}};
+    end = smaller(depth, k + DOT_STEPS * LANES);
+    for (; k + turn <= end; k += turn) {
+      UNROLL for (int j = 0; j < 4; j++) {
+        if (type != TYPE) fetch_far(at[j] + far.at, bytes);
+        fetch_near(at[j] + near.at, bytes);
+        UNROLL for (int i = 0; i < turn; i += LANES)
+          sum[0][j] += FN(load)(a + k + i) * FN(load_from)(type, at[j], k + i, LANES);
+      }
+      later_step(&near, bytes, row, next);
+      if (type != TYPE) later_step(&far, bytes, row, next);
     }
+    for (; k < end; k += LANES)
+      FN(dot_step)(1, type, sum, a, 0, at, k, (int)smaller(end - k, LANES));
+    k = end;
+    FN(add_totals)(sum[0], total[0]);
   }
+  FN(dot_end)(1, x, total, c, addend, n);
 }
 
 typedef void (*FN(dot_kernel)) (const FN(one) *x, const T *a, const char *b, T *c,
@@ -91,7 +138,8 @@ typedef void (*FN(dot_kernel)) (const FN(one) *x, const T *a, const char *b, T *
   static void FN(dots_##name##_##rows) (const FN(one) *x, const T *a, const char *b, T *c, \
                                         const T *addend, int64_t n, const char *line, \
                                         int64_t near) { \
-    FN(dot_tile)(rows, type, x, a, b, c, addend, n, line, near); \
+    if (rows == 1) FN(dot_turns)(type, x, a, b, c, addend, n); \
+    else FN(dot_tile)(rows, type, x, a, b, c, addend, n, line, near); \
   }
 #define DOTS_NAME(name, type, rows) FN(dots_##name##_##rows),
 #define ALL_ROWS(X, name, type) EACH_DOT_ROW(X, name, type)

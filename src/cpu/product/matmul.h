@@ -15,6 +15,7 @@
 #include "cpu/vector/elementwise.h"
 
 #define DOT_STEPS 256              /* of a sum in lanes, before it is added up in double */
+#define DOT_TURN 4                 /* vectors of a column, before those of the next one */
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
 #define BLOCK_COLUMNS 512          /* of packed b, and of c: it is read for each block of depth */
 #define BLOCK_ROWS (16 * TILE_ROWS)
@@ -56,6 +57,29 @@
 #define EACH_SOURCE_double(X, Y) X(Y, own, TYPE)
 #define EACH_SOURCE_float(X, Y) \
   X(Y, own, TYPE) X(Y, bfloat16, HEED_BFLOAT16) X(Y, float16, HEED_FLOAT16)
+
+/*
+** Rows that are read in turns, some bytes of each; behind the last of them the next rows begin.
+** What is fetched has the order of what is read, with which memory is fastest.
+*/
+typedef struct later {             /* what is read some time after the first bytes of a row */
+  int64_t at;                      /* bytes from the beginning of the row */
+  int64_t left;                    /* from there to the end of its own row */
+} later;
+
+/* So many bytes later. Rows of 'row' bytes begin 'next' bytes behind those that they follow. */
+INLINED later later_by (int64_t bytes, int64_t row, int64_t next) {
+  return (later){bytes / row * next + bytes % row, row - bytes % row};
+}
+
+INLINED void later_step (later *l, int64_t bytes, int64_t row, int64_t next) {
+  l->at += bytes;
+  l->left -= bytes;
+  if (l->left > 0) return;
+  l->at += next - row;
+  l->left += row;
+}
+
 
 typedef struct side {              /* of one operand: strides of its rows, columns and batches */
   char *data;
