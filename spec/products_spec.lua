@@ -236,6 +236,32 @@ describe("a batch of products on the CPU", function()
       end
     end
   end)
+
+  it("adds up the largest quants of blocks, rounded or not", function()
+    local row, signs = {}, {}
+    for i = 1, 768 do
+      row[i] = i % 16 == 1 and -1 or 31 / 32     -- of which one type has quants from -32 to 31
+      signs[i] = i % 64 < 3 and -1 or 1
+    end
+    on_each_level(function(level)
+      for name in ("q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k"):gmatch("%S+") do
+        for _, sign in ipairs{1, -1} do
+          local w = heed.quantize(heed.tensor({row, row, row, row, row}) * sign, name)
+          local wide = w:to("float32")
+          for _, x in ipairs{heed.ones(1, 768), heed.tensor({signs}, {dtype = "float32"})} do
+            local wanted = heed.linear(x, wide)
+            for _, precision in ipairs{"highest", "high"} do
+              heed.matmul_precision(precision)
+              local y = heed.linear(x, w)
+              heed.matmul_precision "highest"
+              assert.is_true(((y - wanted):abs() / wanted:abs()):max():item() < 1e-5,
+                             ("%s %s %s %d"):format(level, name, precision, sign))
+            end
+          end
+        end
+      end
+    end)
+  end)
 end)
 
 
