@@ -23,7 +23,9 @@
 #define NO_PARENT (FREE - 1)       /* of the root */
 #define BLOCK 256                  /* nodes that are added at once: one for each byte */
 #define WINDOW 512                 /* nodes among which room for children is looked for */
-#define FEW 24                     /* pieces that are sorted without counts */
+#define PLAIN_LENGTH 20            /* of a number whose digits 64 bits hold as an integer */
+#define PART 7                     /* bytes of a piece in a key */
+#define FEW 64                     /* pieces that are sorted without counts */
 
 
 /*
@@ -35,7 +37,14 @@
 /* A node while the tree grows, with the id of the piece that ends there, or NO_ID. */
 typedef struct grown { node node; uint32_t id; } grown;
 
-/* The pieces that go through a node, in 'ids' of the tree, and how many bytes lead there. */
+/*
+** A piece in the order of the tree. A key is PART of its bytes from a depth on, the first one
+** highest, zeros behind its end, and in the lowest byte how many of them it has: so a piece that
+** ends comes before those that go on, also with bytes of 0. 'next' is the key of the bytes behind.
+*/
+typedef struct sorted { uint64_t key, next; uint32_t id; } sorted;
+
+/* The pieces that go through a node, and how many bytes lead there. */
 typedef struct range { uint32_t node, first, n, depth; } range;
 
 typedef struct tree {
@@ -43,33 +52,65 @@ typedef struct tree {
   const double *scores;            /* by id */
   LIST(grown) nodes;
   LIST(range) ranges;              /* of nodes whose children are still to be found */
-  uint32_t *ids, *room;
+  sorted *pieces, *room;
   uint32_t open;                   /* no node before this one is free */
 } tree;
 
 
-static uint8_t byte_at (const tree *r, uint32_t id, uint32_t depth) {
-  return (uint8_t)r->t->tokens[id].name.at[depth];
+static uint64_t key_at (span name, size_t depth) {
+  uint64_t key = 0, n = 0;
+  for (size_t i = depth; i < depth + PART; i++) {
+    key = key << 8 | (i < name.n ? (uint8_t)name.at[i] : 0);
+    n += i < name.n;
+  }
+  return key << 8 | n;
 }
 
+static uint8_t key_byte (uint64_t key, int i) { return (uint8_t)(key >> 8 * (PART - i)); }
 
-/* Few ids in order of their byte at 'depth'. */
-static void sort_few (const tree *r, uint32_t *ids, uint32_t n, uint32_t depth) {
+
+static void sort_few (sorted *p, uint32_t n) {
   for (uint32_t i = 1, k; i < n; i++) {
-    uint32_t id = ids[i];
-    uint8_t c = byte_at(r, id, depth);
-    for (k = i; k > 0 && byte_at(r, ids[k - 1], depth) > c; k--) ids[k] = ids[k - 1];
-    ids[k] = id;
+    const sorted x = p[i];
+    for (k = i; k > 0 && p[k - 1].key > x.key; k--) p[k] = p[k - 1];
+    p[k] = x;
   }
 }
 
 
-static void sort_many (const tree *r, uint32_t *ids, uint32_t n, uint32_t depth) {
-  uint32_t counts[256] = {0}, slot[256], at = 0;
-  for (uint32_t i = 0; i < n; i++) counts[byte_at(r, ids[i], depth)]++;
-  for (int c = 0; c < 256; at += counts[c++]) slot[c] = at;
-  for (uint32_t i = 0; i < n; i++) r->room[slot[byte_at(r, ids[i], depth)]++] = ids[i];
-  memcpy(ids, r->room, n * sizeof *ids);
+/* By each byte of their keys in turn, the lowest one first; not by one that is the same in all. */
+static void sort_many (sorted *p, sorted *room, uint32_t n) {
+  const int size = PART + 1;
+  uint32_t counts[PART + 1][256] = {{0}};
+  sorted *from = p, *to = room;
+  for (uint32_t i = 0; i < n; i++)
+    for (int b = 0; b < size; b++) counts[b][key_byte(p[i].key, b)]++;
+  for (int b = size; b-- > 0; ) {
+    uint32_t slot[256], at = 0;
+    if (counts[b][key_byte(p[0].key, b)] == n) continue;
+    for (int c = 0; c < 256; at += counts[b][c++]) slot[c] = at;
+    for (uint32_t i = 0; i < n; i++) to[slot[key_byte(from[i].key, b)]++] = from[i];
+    sorted *kept = from;
+    from = to;
+    to = kept;
+  }
+  if (from != p) memcpy(p, from, n * sizeof *p);
+}
+
+
+/*
+** Sorts the pieces of a node by the bytes that come next. Names lie far apart: they are looked at
+** for two keys at once.
+*/
+static void sort (const tree *r, range in) {
+  sorted *p = r->pieces + in.first;
+  for (uint32_t i = 0; i < in.n; i++) {
+    const span name = r->t->tokens[p[i].id].name;
+    p[i].key = in.depth / PART % 2 == 1 ? p[i].next : key_at(name, in.depth);
+    if (in.depth / PART % 2 == 0) p[i].next = key_at(name, in.depth + PART);
+  }
+  if (in.n < FEW) sort_few(p, in.n);
+  else sort_many(p, r->room, in.n);
 }
 
 
@@ -117,39 +158,30 @@ static bool find_base (tree *r, const uint8_t *labels, int n, uint32_t *base) {
 /* Pieces that end here come first; of equal ones the last one stands in the file's table. */
 static uint32_t take_ended (tree *r, range in) {
   grown *g = &r->nodes.at[in.node];
-  uint32_t ended = 0, *ids = r->ids + in.first;
-  for (uint32_t i = 0; i < in.n; i++) {
-    uint32_t id = ids[i];
-    if (r->t->tokens[id].name.n > in.depth) continue;
-    ids[i] = ids[ended];
-    ids[ended++] = id;
-    if (g->id == NO_ID || id > g->id) g->id = id;
-  }
-  if (g->id != NO_ID) {
-    g->node.score = r->scores[g->id];
-    g->node.special = r->t->tokens[g->id].special;
-  }
+  const sorted *p = r->pieces + in.first;
+  uint32_t ended = 0;
+  for (; ended < in.n && (p[ended].key & 0xff) == in.depth % PART; ended++)
+    if (g->id == NO_ID || p[ended].id > g->id) g->id = p[ended].id;
   return ended;
 }
 
 
-/* Gives a node its children, whose pieces come to lie side by side. */
+/* Gives a node its children, whose pieces lie side by side. */
 static bool grow (tree *r, range in) {
-  uint32_t ended = take_ended(r, in), first = in.first + ended, n = in.n - ended, base;
-  uint32_t *ids = r->ids + first;
+  if (in.depth % PART == 0) sort(r, in);
+  uint32_t base;
   uint8_t labels[256];
   range children[256];
   int k = 0;
-  if (n == 0) return true;
-  (n < FEW ? sort_few : sort_many)(r, ids, n, in.depth);
-  for (uint32_t i = 0; i < n; i++) {
-    uint8_t c = byte_at(r, ids[i], in.depth);
+  for (uint32_t i = take_ended(r, in); i < in.n; i++) {
+    uint8_t c = key_byte(r->pieces[in.first + i].key, (int)(in.depth % PART));
     if (k == 0 || labels[k - 1] != c) {
       labels[k] = c;
-      children[k++] = (range){0, first + i, 0, in.depth + 1};
+      children[k++] = (range){0, in.first + i, 0, in.depth + 1};
     }
     children[k - 1].n++;
   }
+  if (k == 0) return true;
   if (!find_base(r, labels, k, &base) || !ROOM(r->t->cx, &r->ranges, k)) return false;
   r->nodes.at[in.node].node.base = base & BASE_BITS;
   while (k-- > 0) {
@@ -172,11 +204,11 @@ static bool grow_all (tree *r, uint32_t n) {
 
 
 /* Pieces that texts are cut into; SentencePiece never finds those of bytes in a text. */
-static uint32_t list_pieces (const heed_tokenizer *t, uint32_t *ids, uint32_t n, bool all) {
+static uint32_t list_pieces (const heed_tokenizer *t, sorted *to, uint32_t n, bool all) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < n; i++) {
     span name = t->tokens[i].name;
-    if (all || fallback_byte(name.at, name.n) < 0) ids[count++] = i;
+    if (all || fallback_byte(name.at, name.n) < 0) to[count++].id = i;
   }
   return count;
 }
@@ -189,8 +221,11 @@ static bool settle (tree *r) {
   u->ids = keep(&r->t->memory, (size_t)r->nodes.n * sizeof *u->ids);
   if (u->nodes == NULL || u->ids == NULL) return false;
   for (int64_t i = 0; i < r->nodes.n; i++) {
+    const uint32_t id = u->ids[i] = r->nodes.at[i].id;
     u->nodes[i] = r->nodes.at[i].node;
-    u->ids[i] = r->nodes.at[i].id;
+    if (id == NO_ID) continue;
+    u->nodes[i].score = r->scores[id];
+    u->nodes[i].special = r->t->tokens[id].special;
   }
   u->ids[ROOT] = r->t->unknown;
   return true;
@@ -198,13 +233,13 @@ static bool settle (tree *r) {
 
 
 static bool build (heed_tokenizer *t, const double *scores, uint32_t n, bool all) {
-  size_t size = (n + 1) * sizeof(uint32_t);
+  size_t size = ((size_t)n + 1) * sizeof(sorted);
   tree r = {.t = t, .scores = scores};
-  r.ids = core_alloc(t->cx, size);
+  r.pieces = core_alloc(t->cx, size);
   r.room = core_alloc(t->cx, size);
-  bool good = r.ids != NULL && r.room != NULL;
-  good = good && grow_all(&r, list_pieces(t, r.ids, n, all)) && settle(&r);
-  core_free(t->cx, r.ids, size);
+  bool good = r.pieces != NULL && r.room != NULL;
+  good = good && grow_all(&r, list_pieces(t, r.pieces, n, all)) && settle(&r);
+  core_free(t->cx, r.pieces, size);
   core_free(t->cx, r.room, size);
   LIST_FREE(t->cx, &r.nodes);
   LIST_FREE(t->cx, &r.ranges);
@@ -226,10 +261,35 @@ static bool refuse (heed_tokenizer *t, const char *wanted) {
 }
 
 
+/*
+** A number without an exponent: an integer over a power of ten, both of which doubles hold, so that
+** their quotient is the nearest double, as strtod's result.
+*/
+static bool plain_number (const char *s, size_t n, double *to) {
+  const bool negative = n > 0 && s[0] == '-';
+  uint64_t digits = 0;
+  double tens = 1;
+  bool point = false;
+  if (n > PLAIN_LENGTH) return false;
+  for (size_t i = negative; i < n; i++) {
+    if (s[i] == '.') point = true;
+    else if (s[i] < '0' || s[i] > '9') return false;
+    else {
+      digits = 10 * digits + (uint64_t)(s[i] - '0');
+      if (point) tens *= 10;
+    }
+  }
+  if (digits > UINT64_C(1) << 53) return false;
+  *to = (negative ? -1.0 : 1.0) * (double)digits / tens;
+  return true;
+}
+
+
 /* A number of the JSON, whatever the host's locale has for a decimal point. */
 static bool read_number (const json *j, const json_value *v, double *to) {
   char text[64];
   if (!json_kind_is(v, HEED_JSON_NUMBER) || v->length >= sizeof text) return false;
+  if (plain_number(json_text(j, v), v->length, to)) return true;
   memcpy(text, json_text(j, v), v->length);
   text[v->length] = '\0';
   char *point = strchr(text, '.');
