@@ -84,6 +84,32 @@ describe("words of a model", function()
   end)
 
 
+  it("begin with the first id of bos_token_id where a text has no token", function()
+    local content = assert(json.decode(directories.read(HERE .. "llama3/tokenizer.json")))
+    content.post_processor = json.null
+    local place <close> = directories.make("llama3", FILES)
+    directories.write(place.path .. "/tokenizer.json", json.encode(content))
+    local bare = assert(heed.tokenizer.load(place.path))
+    local o = {max = 3, ends = false}
+    for _, start in ipairs{680, json.array{680, 3}} do
+      local m = load{bos_token_id = start}
+      m.tokenizer = bare
+      local text, about = m:generate("", o)
+      local ids, own = m:generate({681}, o)
+      assert.equal(bare:decode(ids), text)
+      assert.same(own.ids:totable(), about.ids:totable())
+    end
+    for _, none in ipairs{json.array{}, "other"} do
+      local m = load{bos_token_id = none}
+      m.tokenizer = bare
+      assert.matches(none == "other" and "generate: generation_config.json: ids expected as "
+                     .. "bos_token_id, got the string 'other'"
+                     or "generate: a text of at least one token expected, got ''$",
+                     message(m.generate, m, "", o))
+    end
+  end)
+
+
   it("are the golden ids of T5 and BART, and stop at their ends", function()
     for _, name in ipairs{"t5", "bart"} do
       local place <close> = directories.make(name)

@@ -38,6 +38,7 @@ local FILES <const> = {
   ["spec/complete_spec.lua"] = INNER, ["spec/core_spec.lua"] = CORE,
   ["spec/core_files_spec.lua"] = CORE, ["spec/png_spec.lua"] = CORE,
   ["spec/ledger_spec.lua"] = PROCESSES, ["spec/prompt_spec.lua"] = PROCESSES,
+  ["spec/reading_limits_spec.lua"] = INNER,
   ["spec/house_spec.lua"] = "sources are read",
   ["spec/lean_spec.lua"] = "a hook is set, which takes debug",
   ["spec/lower_spec.lua"] = INNER,
