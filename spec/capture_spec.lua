@@ -53,6 +53,17 @@ end
 
 
 describe("capture", function()
+  it("calls a function that works on nothing each time", function()
+    local n = 0
+    local f = heed.capture(function()
+      n = n + 1
+      return n
+    end)
+    for i = 1, 5 do assert.equal(i, f()) end
+    local x = heed.ones(2)
+    for i = 6, 9 do assert.equal(i, f(x)) end
+  end)
+
   for name, make in pairs(OPTIMISERS) do
     it("trains with " .. name .. " as the step itself does", function()
       local one, opt, step, batches = training(make)

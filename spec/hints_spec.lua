@@ -3,6 +3,7 @@
 
 local heed = require "heed"
 local message = require "spec.support.message"
+local objects = require("spec.support.calls").objects
 local nn, optim = heed.nn, heed.optim
 
 
@@ -224,6 +225,34 @@ describe("a path that is none of a folder", function()
       assert.equal(of[2] .. "a/model" .. none .. "downloaded", why "a/model")
       assert.equal(of[2] .. "~/model" .. none .. "downloaded, and '~' is a name as any other",
                    why "~/model")
+    end
+  end)
+end)
+
+
+describe("a method with a dot in the place of a colon", function()
+  it("says what it expected, and how the call is written", function()
+    for name, said in pairs{
+      Cache = {"append", "a cache", "cache:append(...)"},
+      Linear = {"apply", "a module", "m:apply(...)"},
+      average = {"apply", "averages", "ema:apply(...)"},
+      batches = {"load_state", "batches", "batches:load_state(...)"},
+      constraint = {"over", "a constraint", "constraint:over(...)"},
+      hook = {"remove", "a hook", "hook:remove()"},
+      index = {"add", "an index", "index:add(...)"},
+      optimizer = {"step", "an optimizer", "opt:step()"},
+      picture = {"text", "a picture", "picture:text(...)"},
+      plateau = {"update", "a plateau", "plateau:update(...)"},
+      profile = {"plot", "a profile", "p:plot(...)"},
+      scaler = {"scale", "a scaler", "scaler:scale(...)"},
+      stream = {"push", "a stream", "stream:push(...)"},
+      tokenizer = {"decode", "a tokenizer", "tok:decode(...)"},
+      vocabulary = {"decode", "a vocabulary", "chars:decode(...)"},
+    } do
+      local object = objects[name]()
+      assert.matches(("%s: %s expected as the first argument, got 5; write %s")
+                     :format(said[1], said[2], said[3]),
+                     message(object[said[1]], 5), 1, true)
     end
   end)
 end)

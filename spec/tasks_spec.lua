@@ -94,6 +94,11 @@ describe("the counting task", function()
     assert.matches("a number up to 999999 expected as most, got 1000000",
                    message(tasks.seq2seq, {most = 1000000}))
     assert.matches("did you mean 'length'", message(tasks.counting, {lenght = 4}))
+    for name, words in pairs{masked = 11, seq2seq = 24} do           -- of a row, at most
+      assert.matches(("tasks.%s: words of a batch: at most 16777216 entries in all tables expected,"
+                      .. " got %d"):format(name, words << 30),
+                     message(tasks[name], {size = 1 << 30}), 1, true)
+    end
     assert.matches("a function expected as rule, got 5", message(tasks.counting, {rule = 5}))
     local function with(rule) return message(tasks.counting{size = 3, rule = rule}) end
     assert.matches("type bool and shape %(3, 1%) expected from rule, got 4",
