@@ -176,6 +176,17 @@ describe("a name that PyTorch has for a type", function()
       assert.matches("models.load: float32, float64, float16 or bfloat16 expected as option dtype, "
                      .. "got the string '" .. name, message(heed.models.load, "a", {dtype = name}))
     end
+    local model = assert(heed.models.load("spec/golden/models/st/model2vec"))
+    local wanted = ": float32, float64, float16 or bfloat16 expected as option dtype, got %s$"
+    for given, said in pairs{q8_0 = "the string 'q8_0'; %s", int64 = "the string 'int64'",
+                             [5] = "5"} do
+      local hint = said:format "option quantize = 'q8_0' puts weights into blocks"
+      assert.matches("models.load" .. wanted:format(hint),
+                     message(heed.models.load, "a", {dtype = given}))
+      hint = said:format "model:quantize%('q8_0'%) makes blocks of weights before"
+      assert.matches("models.save" .. wanted:format(hint),
+                     message(heed.models.save, "a", model, {dtype = given}))
+    end
     assert.matches("models.load: device 'cpu', .* expected, got 'gpu'$",
                    message(heed.models.load, "spec/golden/models/llama3", {device = "gpu"}))
     assert.matches("models.load: argument 'device': a device's name expected, got 5",

@@ -442,6 +442,15 @@ describe("a wrong call", function()
     assert.matches("^7\n", plot.heat({{1}}, {title = heed.tensor(7)}):text(false))
   end)
 
+  it("takes a tensor of one element as a number, and no other", function()
+    assert.equal(tostring(plot.scatter({1, 2}, {3, 4})),
+                 tostring(plot.scatter({heed.tensor(1), 2}, {heed.tensor{{3.0}}, 4})))
+    for _, n in ipairs{0, 2} do
+      refuses(("scatter: a number expected, got a tensor of shape (%d)"):format(n), plot.scatter,
+              {heed.ones(n), 2}, {1, 2})
+    end
+  end)
+
   it("takes tensors of cells and marks of its own shape", function()
     for _, t in ipairs{heed.ones(1, 2), heed.ones(3, 3), heed.ones(2), heed.ones(2, 2, 2)} do
       refuses("heat: a tensor of shape (2, 2) expected as option cells, got a tensor of shape",

@@ -1,10 +1,8 @@
--- Limits of what files may say, each at its exact value, asked of the modules that check them; and
--- what generation_config.json fills in.
+-- Limits of what files may say, each at its exact value, and what .model files become, asked of the
+-- modules that read them.
 
 local alike = require "heed.models.alike"
-local generation = require "heed.models.generation"
 local header = require "heed.files.header"
-local message = require "spec.support.message"
 local nn = require "heed.nn"
 local refuse = require "heed.internal.refuse"
 local sentencepiece = require "heed.files.sentencepiece"
@@ -40,6 +38,141 @@ describe("a piece of SentencePiece", function()
     for _, bad in ipairs{3.1e38, -3.1e38, math.huge, -math.huge, 0 / 0} do
       assert.matches('piece "a": a finite score expected', why("a", bad), 1, true)
     end
+  end)
+end)
+
+
+-- A message's fields, as protocol buffers have them.
+describe("a .model file of SentencePiece", function()
+  local function varint(n)
+    local bytes = {}
+    while n > 127 do
+      bytes[#bytes + 1], n = string.char(n & 127 | 128), n >> 7
+    end
+    return table.concat(bytes) .. string.char(n)
+  end
+
+  local function number(field, n) return varint(field << 3) .. varint(n) end
+
+  local function bytes_of(field, bytes) return varint(field << 3 | 2) .. varint(#bytes) .. bytes end
+
+  local function piece(name, score, kind)
+    return bytes_of(1, bytes_of(1, name) .. (score and "\x15" .. string.pack("<f", score) or "")
+                       .. (kind and number(3, kind) or ""))
+  end
+
+  local PIECES <const> = piece("<unk>", 0, 2) .. piece("<s>", 0, 3) .. piece("\u{2581}a", -1.5)
+                         .. piece("a", -2) .. piece("b", -2.5) .. piece("ab", -0.5)
+                         .. piece("\u{2581}ab", -0.25) .. piece("word", -9, 4)
+                         .. piece("\u{2581}", -3)
+
+  local function content(more, is_bare)
+    return refuse.try(sentencepiece.content_of, PIECES .. (more or ""), is_bare)
+  end
+
+  local function refusal(bytes)
+    local found, why = refuse.try(sentencepiece.content_of, bytes)
+    assert.is_nil(found)
+    return why
+  end
+
+  local function token(id, name, special)
+    return {id = id, content = name, special = special, normalized = false, single_word = false,
+            lstrip = false, rstrip = false}
+  end
+
+  local REPLACE <const> = {type = "Replace", pattern = {String = "\u{2581}"}, content = " "}
+  local TRIMS <const> = {
+    {type = "Replace", pattern = {Regex = "^ +| +$"}, content = ""},
+    {type = "Replace", pattern = {Regex = " {2,}"}, content = " "},
+  }
+  local STRIP <const> = {type = "Strip", content = " ", start = 1, stop = 0}
+
+  it("becomes all parts of a tokenizer.json: Unigram", function()
+    local found = content()
+    assert.same({
+      model = {type = "Unigram", unk_id = 0, byte_fallback = false, bytes_in_text = false,
+               vocab = {{"<unk>", 0}, {"<s>", 0}, {"\u{2581}a", -1.5}, {"a", -2}, {"b", -2.5},
+                        {"ab", -0.5}, {"\u{2581}ab", -0.25}, {"word", -9}, {"\u{2581}", -3}}},
+      added_tokens = {token(0, "<unk>", true), token(1, "<s>", true), token(7, "word", false)},
+      normalizer = {type = "Sequence", normalizers = TRIMS},
+      decoder = {type = "Sequence",
+                 decoders = {REPLACE, {type = "ByteFallback"}, {type = "Fuse"}, STRIP}},
+      pre_tokenizer = {type = "Metaspace", replacement = "\u{2581}", split = true,
+                       prepend_scheme = "first", doubles = true},
+    }, found)
+    assert.is_true(content(bytes_of(2, number(35, 1))).model.byte_fallback)
+  end)
+
+  it("becomes all parts of a tokenizer.json: BPE, whose merges are all pairs of pieces", function()
+    local found = content(bytes_of(2, number(3, 2)))
+    assert.same({
+      type = "BPE", unk_token = "<unk>", fuse_unk = true, byte_fallback = false,
+      vocab = {["<unk>"] = 0, ["<s>"] = 1, ["\u{2581}a"] = 2, a = 3, b = 4, ab = 5,
+               ["\u{2581}ab"] = 6, word = 7, ["\u{2581}"] = 8},
+      merges = {{"\u{2581}", "ab"}, {"\u{2581}a", "b"}, {"a", "b"}, {"\u{2581}", "a"}},
+    }, found.model)
+    assert.is_true(content(bytes_of(2, number(3, 2) .. number(35, 1))).model.byte_fallback)
+    local same = content(bytes_of(2, number(3, 2)) .. piece("aab", -0.25) .. piece("aa", -0.25)
+                         .. piece("x", -1, 4) .. piece("ax", -0.1) .. piece("<s>a", 5))
+    assert.same({{"\u{2581}", "ab"}, {"\u{2581}a", "b"}, {"a", "ab"}, {"aa", "b"}, {"a", "a"}},
+                {table.unpack(same.model.merges, 1, 5)})
+    assert.equal(7, #same.model.merges)              -- none of pieces that are not normal
+  end)
+
+  it("has flags of how texts are normalized", function()
+    local function parts(flags, is_bare)
+      local found = content(bytes_of(3, flags), is_bare)
+      return found.normalizer.normalizers, found.pre_tokenizer.prepend_scheme,
+             found.decoder.decoders[4]
+    end
+    assert.same({TRIMS, "first", STRIP}, {parts ""})
+    assert.same({TRIMS, "never"}, {parts("", true)})
+    assert.same({TRIMS, "never"}, {parts(number(3, 0))})
+    assert.same({{}, "first", STRIP}, {parts(number(4, 0))})
+    for map, coded in pairs{["\0"] = "AA==", ["\255\254"] = "//4=", ["abc"] = "YWJj",
+                            ["\0\16\131\16\81\135"] = "ABCDEFGH", ["\xfb\xf0\x3e?"] = "+/A+Pw=="} do
+      assert.same({{{type = "Precompiled", precompiled_charsmap = coded, longest = true}}, "first",
+                   STRIP}, {parts(bytes_of(2, map) .. number(4, 0))})
+    end
+    assert.is_false(content(piece("a\u{2581}", 0)).pre_tokenizer.split)
+    assert.is_true(content(piece("\u{2581}\u{e9}", 0)).pre_tokenizer.split)
+    assert.is_false(content(piece("\u{2581}\u{2581}", 0)).pre_tokenizer.split)
+  end)
+
+  it("may have fields that are not known, and is refused where one is broken", function()
+    local double, float = "\x51" .. ("\0"):rep(8), "\x55" .. ("\0"):rep(4)
+    for _, more in ipairs{number(9, 1 << 62), bytes_of(9, "abc"), double, float, bytes_of(9, ""),
+                          bytes_of(2, number(1, 3) .. double)} do
+      assert.same(content(), content(more))
+    end
+    for why, bytes in pairs{
+      ["a number does not end"] = PIECES .. "\x80",
+      ["a number of more than 64 bits"] = PIECES .. number(9, 0):sub(1, 1) .. ("\x80"):rep(10),
+      ["a field of type 3"] = PIECES .. "\x4b", ["a field of type 7"] = PIECES .. "\x4f",
+      ["field 1 of type 0"] = number(1, 1), ["field 3 of type 0"] = PIECES .. number(3, 1),
+      ["field 2 of type 0"] = PIECES .. number(2, 1),
+      ["field 'model' of type 2"] = PIECES .. bytes_of(2, bytes_of(3, "a")),
+      ["field 'map' of type 0"] = PIECES .. bytes_of(3, number(2, 1)),
+      ["field 'score' of type 0"] = bytes_of(1, number(2, 1)),
+      ["pieces expected"] = "",
+      ["model type 0 is not known: unigram (1) or BPE (2) expected"]
+        = PIECES .. bytes_of(2, number(3, 0)),
+      ["model type 3 is not known: unigram (1) or BPE (2) expected"]
+        = PIECES .. bytes_of(2, number(3, 3)),
+      ["treat_whitespace_as_suffix is not known"] = PIECES .. bytes_of(2, number(24, 1)),
+      ["escape_whitespaces = false is not known"] = PIECES .. bytes_of(3, number(5, 0)),
+      ["a piece for what is unknown expected"] = piece("a", 0),
+      ['two pieces "a"'] = PIECES .. piece("a", 1),
+    } do
+      assert.equal(why, refusal(bytes))
+    end
+    local beyond = "a field reaches beyond the end"
+    for _, more in ipairs{bytes_of(9, "abc"):sub(1, -2), double:sub(1, -2), float:sub(1, -2),
+                          "\x4a" .. ("\xff"):rep(9) .. "\1"} do
+      assert.equal(beyond, refusal(PIECES .. more))
+    end
+    assert.is_nil(select(2, content("\x48" .. ("\xff"):rep(9) .. "\1")))      -- 64 bits, all set
   end)
 end)
 
@@ -91,120 +224,6 @@ describe("models.alike", function()
     assert.is_nil(alike(rope_of(2), rope_of(2, 1 + 5e-7)))
     for _, attention in ipairs{1 + 3e-6, 1 - 3e-6} do
       assert.equal("rope", (alike(rope_of(2), rope_of(2, attention))))
-    end
-  end)
-end)
-
-
-describe("generation_config.json", function()
-  local function filled(own, o, prompt)
-    o = o or {}
-    generation.fill(own, o, prompt or 4)
-    return o
-  end
-
-  it("says how words are drawn where the caller does not", function()
-    assert.same({}, filled{})
-    assert.same({}, filled{temperature = 0.5, top_k = 9, top_p = 0.5, min_p = 0.1})
-    local own = {do_sample = true, temperature = 0.5, top_k = 9, top_p = 0.5, min_p = 0.1}
-    assert.same({temperature = 0.5, top_k = 9, top_p = 0.5, min_p = 0.1}, filled(own))
-    assert.same({temperature = 2, top_k = 3, top_p = 0.7, min_p = 0.2},
-                filled(own, {temperature = 2, top_k = 3, top_p = 0.7, min_p = 0.2}))
-    assert.same({temperature = 0}, filled(own, {temperature = 0}))
-    assert.same({temperature = 1, top_k = 50}, filled{do_sample = true})
-    assert.same({temperature = 1}, filled{do_sample = true, top_k = 0})
-    assert.same({temperature = 1}, filled({do_sample = true}, {top_k = 0}))
-    assert.same({temperature = 1, top_k = 50, seed = 3}, filled({do_sample = true}, {seed = 3}))
-    for _, o in ipairs{{temperature = 2}, {top_k = 2}, {top_p = 0.5}, {min_p = 0.5}, {seed = 2}} do
-      local wanted = {temperature = 1, top_p = 0.25}      -- asked for by the caller alone
-      for name, value in pairs(o) do wanted[name] = value end
-      assert.same(wanted, filled({top_p = 0.25}, o))
-    end
-  end)
-
-  it("says how many beams there are, and how they end", function()
-    local own = {num_beams = 3, length_penalty = 2.0, early_stopping = true}
-    assert.same({beams = 3, length_penalty = 2.0, early_stopping = true}, filled(own))
-    assert.same({beams = 2, length_penalty = 0.5, early_stopping = false},
-                filled(own, {beams = 2, length_penalty = 0.5, early_stopping = false}))
-    assert.same({temperature = 2}, filled(own, {temperature = 2}))
-    assert.same({}, filled{num_beams = 1, length_penalty = 2.0, early_stopping = true})
-    assert.same({beams = 1, length_penalty = 2.0, early_stopping = true},
-                filled({length_penalty = 2.0, early_stopping = true}, {beams = 1}))
-    assert.same({beams = 2}, filled({num_beams = 2, do_sample = true}))
-    assert.same({beams = 2, temperature = 0}, filled({num_beams = 2}, {temperature = 0}))
-    assert.same({beams = 4, top_k = 2}, filled({num_beams = 2, top_p = 0.5},
-                                               {beams = 4, top_k = 2}))
-  end)
-
-  it("has a penalty of repetition, without beams", function()
-    assert.same({repetition_penalty = 1.5}, filled{repetition_penalty = 1.5})
-    assert.same({repetition_penalty = 2}, filled({repetition_penalty = 1.5},
-                                                 {repetition_penalty = 2}))
-    local wanted = "generate: generation_config.json: repetition_penalty is not known with beams"
-    assert.matches(wanted, message(filled, {repetition_penalty = 1.5, num_beams = 2}), 1, true)
-    assert.same({beams = 2}, filled{repetition_penalty = 1, num_beams = 2})
-    assert.same({beams = 2}, filled({}, {beams = 2}))
-  end)
-
-  it("says how many words there are at most, with those of the prompt or without", function()
-    assert.same({max = 7}, filled{max_new_tokens = 7, max_length = 9})
-    assert.same({max = 5}, filled({max_length = 9}, nil, 4))
-    assert.same({max = 0}, filled({max_length = 9}, nil, 9))
-    assert.same({max = 0}, filled({max_length = 9}, nil, 12))
-    assert.same({max = 2}, filled({max_new_tokens = 7}, {max = 2}))
-  end)
-
-  it("is refused where a value is of another kind, by name", function()
-    local begin = "generate: generation_config.json: "
-    for _, case in ipairs{
-      {{do_sample = 1}, "a boolean expected as do_sample, got 1"},
-      {{num_beams = 1.5}, "a whole number expected as num_beams, got 1.5"},
-      {{num_beams = -1}, "a whole number expected as num_beams, got -1"},
-      {{num_beams = "2"}, "a number expected as num_beams, got the string '2'"},
-      {{do_sample = true, top_p = true}, "a number expected as top_p, got true"},
-      {{num_beams = 2, early_stopping = "never"},
-       "a boolean expected as early_stopping, got the string 'never'"},
-      {{num_beams = 2, length_penalty = "a"}, "a number expected as length_penalty"},
-      {{repetition_penalty = "a"}, "a number expected as repetition_penalty"},
-      {{max_length = 1.5}, "a whole number expected as max_length, got 1.5"},
-      {{max_new_tokens = -2}, "a whole number expected as max_new_tokens, got -2"},
-    } do
-      assert.matches(begin .. case[2], message(filled, case[1]), 1, true)
-    end
-    assert.same({max = 0}, filled{max_new_tokens = 0})
-    assert.same({}, filled{num_beams = 0})
-    for _, bad in ipairs{-1, 1.0, "a", true} do
-      assert.matches(begin .. "ids expected as eos_token_id, got ",
-                     message(generation.ids, {eos_token_id = bad}, "eos_token_id"), 1, true)
-      assert.matches(begin .. "ids expected as eos_token_id, got a",
-                     message(generation.ids, {eos_token_id = {0, bad}}, "eos_token_id"), 1, true)
-    end
-    assert.same({1, 4}, generation.ids({eos_token_id = {0, 3}}, "eos_token_id"))
-    assert.same({1}, generation.ids({eos_token_id = 0}, "eos_token_id"))
-    assert.same({}, generation.ids({}, "eos_token_id"))
-  end)
-
-  it("may have keys that change nothing, and no others", function()
-    local own = {bos_token_id = 1, decoder_start_token_id = 2, eos_token_id = 3, top_k = 4,
-                 diversity_penalty = 0, encoder_no_repeat_ngram_size = 0,
-                 encoder_repetition_penalty = 1, epsilon_cutoff = 0.0, eta_cutoff = 0,
-                 guidance_scale = 1, num_beam_groups = 1, num_return_sequences = 1,
-                 penalty_alpha = 0, remove_invalid_values = false, renormalize_logits = false,
-                 token_healing = false, typical_p = 1.0, use_cache = false}
-    assert.equal(own, generation.used(own, true))
-    assert.same({bos_token_id = 1, decoder_start_token_id = 2, eos_token_id = 3},
-                generation.used(own, false))
-    for name, bad in pairs{diversity_penalty = 1, encoder_no_repeat_ngram_size = 1,
-                           encoder_repetition_penalty = 0, epsilon_cutoff = 1, eta_cutoff = 1,
-                           guidance_scale = 2, num_beam_groups = 2, num_return_sequences = 0,
-                           penalty_alpha = 1, remove_invalid_values = true,
-                           renormalize_logits = true, token_healing = true, typical_p = 0.5,
-                           other = 1} do
-      assert.matches(("generate: generation_config.json: %s = %s is not known; option config = "
-                      .. "false goes without what the file says"):format(name, bad),
-                     message(generation.used, {[name] = bad}, true), 1, true)
-      assert.same({}, generation.used({[name] = bad}, false))
     end
   end)
 end)

@@ -36,6 +36,7 @@ local FILES <const> = {
   ["spec/gguf_save_spec.lua"] = INNER, ["spec/gguf_spec.lua"] = INNER,
   ["spec/gguf_tokenizer_spec.lua"] = INNER,
   ["spec/complete_spec.lua"] = INNER, ["spec/core_spec.lua"] = CORE,
+  ["spec/generation_config_spec.lua"] = INNER,
   ["spec/core_files_spec.lua"] = CORE, ["spec/png_spec.lua"] = CORE,
   ["spec/ledger_spec.lua"] = PROCESSES, ["spec/prompt_spec.lua"] = PROCESSES,
   ["spec/reading_limits_spec.lua"] = INNER,
