@@ -110,6 +110,30 @@ describe("words of a model", function()
   end)
 
 
+  it("follow a chat by the options of m:chat", function()
+    local list, seen = {{role = "user", content = "a b"}}, {}
+    local source = "{{ messages[0].content }}{% if tools %} tools {{ tools | length }}{% endif %}"
+                   .. "{% if documents %} documents{% endif %}{{ more }}"
+    for _, o in ipairs{
+      {template = "x {{ messages[0].content }}"}, {template = source},
+      {template = source, tools = {{name = "f"}}}, {template = source, documents = {{a = 1}}},
+      {template = source, variables = {more = " and more"}},
+    } do
+      local given = {max = 6, ends = false}
+      local own = {prompt = true, ids = true}
+      for name, value in pairs(o) do own[name], given[name] = value, value end
+      local prompt = plain:chat(list, own)
+      local wanted = plain:generate(prompt, {max = 6, ends = false})
+      local _, about = plain:generate(list, given)
+      assert.same(wanted:totable(), about.ids:totable())
+      seen[table.concat(about.ids:totable(), " ")] = true
+    end
+    local n = 0
+    for _ in pairs(seen) do n = n + 1 end
+    assert.is_true(n >= 4, n)
+  end)
+
+
   it("are the golden ids of T5 and BART, and stop at their ends", function()
     for _, name in ipairs{"t5", "bart"} do
       local place <close> = directories.make(name)
