@@ -53,6 +53,26 @@ end
 
 
 describe("capture", function()
+  it("keeps 64 kinds of calls, and drops the one that was called longest ago", function()
+    local n, x = 0, heed.ones(2)
+    local f = heed.capture(function(t, k)
+      n = n + 1
+      return t * k
+    end)
+    local function call(from, to, times)
+      local before = n
+      for k = from, to do
+        for _ = 1, times do assert.same({k, k}, f(x, k):totable()) end
+      end
+      return n - before
+    end
+    assert.equal(2 * 64, call(1, 64, 3))           -- once as it is, once as it is recorded
+    assert.equal(0, call(1, 64, 1))
+    assert.equal(2, call(65, 65, 3))
+    assert.equal(0, call(2, 65, 1))
+    assert.equal(2, call(1, 1, 3))
+  end)
+
   it("calls a function that works on nothing each time", function()
     local n = 0
     local f = heed.capture(function()
