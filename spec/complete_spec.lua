@@ -45,6 +45,21 @@ describe("completion", function()
     assert.same({"mha"}, complete(globals, "mhax", 2))
   end)
 
+  it("of options has those of a table, or an operation's arguments where it takes none", function()
+    for line, wanted in pairs{
+      ["x:sum{"] = "dim dtype keepdim", ["heed.sum{"] = "dim dtype keepdim",
+      ["x:add{"] = "alpha other", ["x:view{"] = "size", ["x:to{"] = "target",
+      ["x:backward{"] = "retain_graph", ["x:allclose{"] = "atol equal_nan rtol",
+      ["heed.allclose(x, y, {"] = "atol equal_nan rtol", ["heed.load{"] = "device mapped verify",
+    } do
+      assert.equal(wanted, table.concat(at_end(line), " "))
+    end
+    for _, line in ipairs{"heed.manual_seed{", "heed.where{", "heed.isatty{"} do
+      offers(line, "heed", "nn")                        -- no options: any name
+      assert.is_false(has(at_end(line), "seed") or has(at_end(line), "condition"))
+    end
+  end)
+
   it("looks for fields in a hundred classes, one behind the other, and no more", function()
     local t
     for i = 120, 0, -1 do

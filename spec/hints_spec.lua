@@ -270,6 +270,27 @@ end)
 
 
 describe("option quantize of models.load", function()
+  it("leaves no view of the file, unless the caller wants views", function()
+    local function loaded(o)
+      o.quantize, o.device, o.packed = "q8_0", "cpu", false
+      collectgarbage()
+      collectgarbage()
+      local before = heed.memory().live
+      local model = assert(heed.models.load("spec/golden/models/electra", o))
+      collectgarbage()
+      collectgarbage()
+      return heed.memory().live - before, model
+    end
+    local mapped = loaded{mapped = true}
+    local own, model = loaded{}
+    local rest = 0
+    for _, p in ipairs(model:parameters()) do
+      if p.dtype == "float32" then rest = rest + 4 * p:numel() end
+    end
+    assert.is_true(rest > 0)
+    assert.is_true(own - mapped >= rest)
+  end)
+
   it("is refused where no weight has rows of whole blocks", function()
     for path, said in pairs{
       ["st/model2vec"] = {"q8_0", "32 elements: 'words.weight' has rows of 20"},

@@ -374,6 +374,11 @@ describe("a row", function()
 
   it("is what print draws", function()
     assert.are.equal(p:text(false, math.max(20, tonumber(os.getenv "COLUMNS") or 80)), tostring(p))
+    local columns, curve = math.max(20, tonumber(os.getenv "COLUMNS") or 80), plot.curve{1, 2}
+    for _, last in ipairs{9, 10} do                -- one more column tells in one of these
+      local wide = plot.row{plot.heat{{1, last}}, curve, curve}
+      assert.equal(wide:text(false, columns), tostring(wide))
+    end
   end)
 end)
 

@@ -400,14 +400,16 @@ describe("sequence to sequence", function()
   end)
 
   it("has all days of each month, but that which leap years have", function()
-    local last = {}
+    local last, first_year, last_year = {}, math.huge, -math.huge
     local _, y = tasks.seq2seq{rule = "dates", size = 8000}()
     for _, target in ipairs(words(tasks.tokens.dates.y, y)) do
-      local month, day = answer(target):match "%-(%d+)%-(%d+)$"
-      month = tonumber(month)
+      local year, month, day = answer(target):match "^(%d+)%-(%d+)%-(%d+)$"
+      year, month = tonumber(year), tonumber(month)
+      first_year, last_year = math.min(first_year, year), math.max(last_year, year)
       last[month] = math.max(last[month] or 0, tonumber(day))
     end
     assert.same({31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}, last)
+    assert.same({1900, 2099}, {first_year, last_year})
   end)
 end)
 

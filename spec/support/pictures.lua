@@ -73,6 +73,12 @@ pictures.list = {
   {"row", "ag", 70, plot.row{plot.heat{{1, 2}, {3, 4}}, plot.curve({3, 2, 1}, {title = "loss"}),
                        plot.bars{1, 2}}},
   {"row that is too wide", "a", 36, plot.row{plot.heat{{1, 2}, {3, 4}}, plot.curve{3, 2, 1}}},
+  {"row of heats of several widths", "ac", 100, plot.row{
+    plot.heat({RANGE}, {rows = {"row"}}), plot.heat({{1, 2}}, {rows = {"a"}, title = "title"}),
+    plot.heat({{1}})}},
+  {"rows of charts and heats", "a", 80, plot.grid({
+    plot.heat({RANGE}, {rows = {"row"}}), plot.curve{1, 2}, plot.curve{2, 1},
+    plot.heat({{1, 2}}, {rows = {"a"}})}, {across = 2})},
   {"grid", "ag", 60, plot.grid({{{1, 2}, {3, 4}}, {{0, 1}, {1, 0}}, {{5, 5}, {5, 5}}}, {
     title = "heads", titles = {"one", "two", "three"}, rows = {"x", "y"}, cells = true})},
   {"grid of pictures", "ag", 70, plot.grid({plot.curve{1, 2}, plot.heat{{1}}, plot.hist{1, 2}},
