@@ -53,6 +53,23 @@ end
 
 
 describe("capture", function()
+  it("gives arguments within tables as copies of what they are in that call", function()
+    local x, given = heed.ones(2), {}
+    local f = heed.capture(function(t)
+      return {inner = {t}, part = t:narrow(1, 2, 1), twice = t * 2}
+    end)
+    for i = 1, 4 do
+      x:fill_(i)
+      given[i] = f(x)
+    end
+    for i = 2, 4 do                                    -- the first is the argument itself
+      local parts = {given[i].inner[1]:totable(), given[i].part:totable()}
+      assert.same({{i, i}, {i}}, parts)
+    end
+    x:fill_(9)
+    assert.same({4, 4}, given[4].inner[1]:totable())
+  end)
+
   it("keeps 64 kinds of calls, and drops the one that was called longest ago", function()
     local n, x = 0, heed.ones(2)
     local f = heed.capture(function(t, k)

@@ -518,6 +518,26 @@ describe("gnuplot", function()
     assert.is_number(has_image(65))
   end)
 
+  it("draws up to 1500 numbers of a curve one by one, and more as at most 600 ranges", function()
+    local function lines_of(n)
+      local list = {}
+      for i = 1, n do list[i] = i end
+      local script = gnuplot.script(plot.curve(list, {smooth = 1}), "png", "out")
+      local lines = {}
+      for line in script:match("<< EOD\n(.-)EOD\n"):gmatch "[^\n]+" do lines[#lines + 1] = line end
+      return lines
+    end
+    local all = lines_of(1500)
+    assert.equal(1500, #all)
+    assert.same({"1 1.0 1.0 1.0 NaN", "1500 1500.0 1500.0 1500.0 NaN"}, {all[1], all[1500]})
+    local few = lines_of(1501)                          -- of three numbers each
+    assert.equal(501, #few)
+    assert.same({"2 1.0 3.0 2.0 NaN", "5 4.0 6.0 5.0 NaN", "1499 1498.0 1500.0 1499.0 NaN",
+                 "1501 1501.0 1501.0 1501.0 NaN"}, {few[1], few[2], few[500], few[501]})
+    assert.equal(600, #lines_of(1800))
+    assert.equal(451, #lines_of(1801))
+  end)
+
   it("gets no picture that is too large, of which the message tells the size", function()
     local many, sizes = {}, {}
     for i = 1, 200 do many[i] = plot.curve{1, 2} end

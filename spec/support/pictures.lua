@@ -16,6 +16,7 @@ local RANGE <const>, BACK <const> = {}, {}             -- 1 to 30, and back
 for i = 1, 30 do RANGE[i], BACK[i] = i, 31 - i end
 
 local ZIGZAG <const>, TALL <const> = {}, {}            -- of 200 numbers, of 70 rows
+local TWENTY <const> = table.move(RANGE, 1, 20, 1, {})
 for i = 1, 200 do ZIGZAG[i] = i % 7 * (i < 100 and 1 or 3) - i / 20 end
 for i = 1, 70 do TALL[i] = {i, 2 * i, i % 3 == 0 and nan or 70 - i} end
 
@@ -73,6 +74,12 @@ pictures.list = {
   {"row", "ag", 70, plot.row{plot.heat{{1, 2}, {3, 4}}, plot.curve({3, 2, 1}, {title = "loss"}),
                        plot.bars{1, 2}}},
   {"row that is too wide", "a", 36, plot.row{plot.heat{{1, 2}, {3, 4}}, plot.curve{3, 2, 1}}},
+  {"grid whose columns just fit", "a", 83, plot.grid({plot.heat{TWENTY}, plot.heat{{1}},
+                                                      plot.heat{{1}}, plot.heat{TWENTY}},
+                                                     {across = 2})},
+  {"grid whose columns do not fit", "a", 82, plot.grid({plot.heat{TWENTY}, plot.heat{{1}},
+                                                        plot.heat{{1}}, plot.heat{TWENTY}},
+                                                       {across = 2})},
   {"row in a row", "agp", 90, plot.row{plot.row{plot.heat{{1, 2}}, plot.hist({1, 2, 2, 9}, {
     bins = 3, title = "bins"})}, plot.scatter({1, 2, 3}, {3, 1, 2}, {classes = {1, 2, 2}})}},
   {"grid of one column", "agp", 50, plot.grid({{{1, 2}}, {{3, 4}, {5, 6}}}, {
