@@ -267,6 +267,22 @@ describe("the ids that a constraint lets through", function()
     assert.is_false(c:complete{#tok})
   end)
 
+  it("are found where the tokenizer knows one of a few letters or the digit 1", function()
+    local place <close> = directories.make("llama3", {["tokenizer.json"] = "tokenizer.json"})
+    local function ids_of(...)
+      local vocab = {}
+      for i, name in ipairs{"?", "b", "bc", ...} do vocab[name] = i - 1 end
+      local text = json.encode{model = {type = "BPE", vocab = vocab,
+                                        merges = json.array{json.array{"b", "c"}}}}
+      directories.write(place.path .. "/tokenizer.json", text)
+      local tok = assert(heed.tokenizer.load(place.path))
+      return open_of(heed.constrain.answers(tok, {"bc", "d"}), #tok, {})
+    end
+    for _, letter in ipairs{"a", "e", "1"} do assert.same({2, 3}, ids_of("c", letter), letter) end
+    assert.matches("constrain: a tokenizer that knows the letter a expected$",
+                   message(ids_of, "c", "x"))
+  end)
+
   it("are asked for by lists and logits alone", function()
     local tok = tokenizer "bpe_llama3"
     local c = heed.constrain.answers(tok, {"no"})
