@@ -556,3 +556,27 @@ describe("gnuplot", function()
     os.remove(path)
   end)
 end)
+
+
+describe("a heat map in a file", function()
+  it("has a step of its scale for 34 pixels of its height", function()
+    for rows, step in pairs{[4] = "5.0", [5] = "2.0", [9] = "2.0", [10] = "1.0"} do
+      local list = {}
+      for i = 1, rows do list[i] = {i == 1 and 0 or 10} end
+      assert.matches(("\nset cbtics %s scale"):format(step),
+                     gnuplot.script(plot.heat(list), "png", "out"), 1, true)
+    end
+  end)
+end)
+
+
+describe("a picture", function()
+  it("takes so many arguments, and no more", function()
+    for name, most in pairs{heat = 2, curve = 2, bars = 2, hist = 2, grid = 2, row = 1} do
+      local given = name == "row" and {plot.curve{1}} or name == "heat" and {{1}}
+                    or name == "grid" and {{{1}}} or {1}
+      refuses(("%s: at most %d argument"):format(name, most), plot[name], given,
+              table.unpack({{}, {}}, 1, most))
+    end
+  end)
+end)

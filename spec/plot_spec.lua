@@ -516,6 +516,8 @@ describe("gnuplot", function()
     end
     assert.is_nil(has_image(64))
     assert.is_number(has_image(65))
+    local script = gnuplot.script(plot.heat(heed.ones(241, 17)), "png", "out")
+    assert.is_number(script:find(" with image", 1, true))               -- 4097
   end)
 
   it("draws up to 1500 numbers of a curve one by one, and more as at most 600 ranges", function()
