@@ -224,6 +224,13 @@ describe("a chart of points", function()
     assert.are.equal(2, select(2, p:text(false, 40):gsub("%*", "")))
   end)
 
+  it("takes integers as bounds that are further apart than an integer can say", function()
+    local function with(min, max)
+      return plot.scatter({1, 2}, {0, 1}, {min = min, max = max}):text(false, 40)
+    end
+    assert.equal(with(-0x1p63, 0x1p63), with(math.mininteger, math.maxinteger))
+  end)
+
   it("draws nothing in the middle where all numbers are beyond one bound", function()
     for _, bounds in ipairs{{min = 200}, {max = -5}} do
       for _, p in ipairs{plot.scatter({1, 2, 3}, {0, 50, 100}, bounds),

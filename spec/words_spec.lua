@@ -110,6 +110,24 @@ describe("words of a model", function()
   end)
 
 
+  it("of beams have scores that are divided by their number, unless an option says more", function()
+    local function model(ids)
+      return heed.ones(ids:size(1), ids:size(2), 6) * heed.arange(1, 6) * 0.3
+    end
+    local function scores(penalty)
+      local o = {cache = false, max = 4, beams = 3, stop = 5, length_penalty = penalty}
+      local list = {}
+      for i, beam in ipairs(select(2, heed.generate(model, {1}, o))) do
+        list[i] = ("%.5f %d"):format(beam.score, #beam.ids)
+      end
+      return list
+    end
+    assert.same(scores(1), scores())
+    assert.not_same(scores(2), scores())
+    assert.not_same(scores(0), scores())
+  end)
+
+
   it("follow a chat by the options of m:chat", function()
     local list, seen = {{role = "user", content = "a b"}}, {}
     local source = "{{ messages[0].content }}{% if tools %} tools {{ tools | length }}{% endif %}"
