@@ -53,6 +53,98 @@ end
 
 
 describe("capture", function()
+  it("gives arguments within tables as copies of what they are in that call", function()
+    local x, given = heed.ones(2), {}
+    local f = heed.capture(function(t)
+      return {inner = {t}, part = t:narrow(1, 2, 1), twice = t * 2}
+    end)
+    for i = 1, 4 do
+      x:fill_(i)
+      given[i] = f(x)
+    end
+    for i = 2, 4 do                                    -- the first is the argument itself
+      local parts = {given[i].inner[1]:totable(), given[i].part:totable()}
+      assert.same({{i, i}, {i}}, parts)
+    end
+    x:fill_(9)
+    assert.same({4, 4}, given[4].inner[1]:totable())
+  end)
+
+  it("has a kind of calls for each value that is no tensor's, also in tables", function()
+    local x, y, n = heed.ones(2), heed.ones(2), 0
+    local f = heed.capture(function(t)
+      n = n + 1
+      return t * 2
+    end)
+    local function around(inner)
+      inner.me = inner
+      return inner
+    end
+    local function two()
+      local t = {}
+      t.me = {me = t}
+      return t
+    end
+    local makers = {
+      function() return 1 end, function() return 1.0 end, function() return "1" end,
+      function() return true end, function() return false end, function() return nil, 1 end,
+      function() return nil, nil end, function() return print end, function() return pairs end,
+      function() return {} end, function() return {1} end, function() return {{1}} end,
+      function() return {1, 2} end, function() return {2, 1} end, function() return {1}, 2 end,
+      function() return {a = 1} end, function() return {a = 2} end, function() return {b = 1} end,
+      function() return {1, a = 1, [true] = 2} end, function() return {1, a = 1, [false] = 2} end,
+      function() return {[true] = 1, [false] = 2} end, function() return around{} end,
+      function() return around{1} end, function() return two() end,
+      function() return {[around{}] = 1} end, function() return x end, function() return y end,
+      function() return {x} end, function() return {x, y} end, function() return {y, y} end,
+      function() return heed.ones(3) end, function() return heed.ones(2, 1) end,
+      function() return heed.ones(2, {dtype = "int64"}) end,
+    }
+    for _, make in ipairs(makers) do
+      n = 0
+      for _ = 1, 3 do f(x, make()) end
+      assert.equal(2, n)
+    end
+    for _, make in ipairs(makers) do
+      n = 0
+      f(x, make())
+      assert.equal(0, n)
+    end
+    local why = select(2, pcall(f, heed.quantize(heed.ones(32), "q8_0")))
+    assert.matches("capture: values expected in arguments, got blocks of type q8_0", why, 1, true)
+  end)
+
+  it("keeps 64 kinds of calls, and drops the one that was called longest ago", function()
+    local n, x = 0, heed.ones(2)
+    local f = heed.capture(function(t, k)
+      n = n + 1
+      return t * k
+    end)
+    local function call(from, to, times)
+      local before = n
+      for k = from, to do
+        for _ = 1, times do assert.same({k, k}, f(x, k):totable()) end
+      end
+      return n - before
+    end
+    assert.equal(2 * 64, call(1, 64, 3))           -- once as it is, once as it is recorded
+    assert.equal(0, call(1, 64, 1))
+    assert.equal(2, call(65, 65, 3))
+    assert.equal(0, call(2, 65, 1))
+    assert.equal(2, call(1, 1, 3))
+  end)
+
+  it("calls a function that works on nothing each time", function()
+    local n = 0
+    local f = heed.capture(function()
+      n = n + 1
+      return n
+    end)
+    for i = 1, 5 do assert.equal(i, f()) end
+    local x = heed.ones(2)
+    for i = 6, 9 do assert.equal(i, f(x)) end
+  end)
+
   for name, make in pairs(OPTIMISERS) do
     it("trains with " .. name .. " as the step itself does", function()
       local one, opt, step, batches = training(make)

@@ -224,6 +224,13 @@ describe("a chart of points", function()
     assert.are.equal(2, select(2, p:text(false, 40):gsub("%*", "")))
   end)
 
+  it("takes integers as bounds that are further apart than an integer can say", function()
+    local function with(min, max)
+      return plot.scatter({1, 2}, {0, 1}, {min = min, max = max}):text(false, 40)
+    end
+    assert.equal(with(-0x1p63, 0x1p63), with(math.mininteger, math.maxinteger))
+  end)
+
   it("draws nothing in the middle where all numbers are beyond one bound", function()
     for _, bounds in ipairs{{min = 200}, {max = -5}} do
       for _, p in ipairs{plot.scatter({1, 2, 3}, {0, 50, 100}, bounds),
@@ -554,5 +561,29 @@ describe("gnuplot", function()
       plot.curve({1, 0.1, 0}, {log = "xy"}), plot.heat{{1, 2}},
     }:save(path))
     os.remove(path)
+  end)
+end)
+
+
+describe("a heat map in a file", function()
+  it("has a step of its scale for 34 pixels of its height", function()
+    for rows, step in pairs{[4] = "5.0", [5] = "2.0", [9] = "2.0", [10] = "1.0"} do
+      local list = {}
+      for i = 1, rows do list[i] = {i == 1 and 0 or 10} end
+      assert.matches(("\nset cbtics %s scale"):format(step),
+                     gnuplot.script(plot.heat(list), "png", "out"), 1, true)
+    end
+  end)
+end)
+
+
+describe("a picture", function()
+  it("takes so many arguments, and no more", function()
+    for name, most in pairs{heat = 2, curve = 2, bars = 2, hist = 2, grid = 2, row = 1} do
+      local given = name == "row" and {plot.curve{1}} or name == "heat" and {{1}}
+                    or name == "grid" and {{{1}}} or {1}
+      refuses(("%s: at most %d argument"):format(name, most), plot[name], given,
+              table.unpack({{}, {}}, 1, most))
+    end
   end)
 end)

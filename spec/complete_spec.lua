@@ -45,6 +45,34 @@ describe("completion", function()
     assert.same({"mha"}, complete(globals, "mhax", 2))
   end)
 
+  it("of options has those of a table, or an operation's arguments where it takes none", function()
+    for line, wanted in pairs{
+      ["x:sum{"] = "dim dtype keepdim", ["heed.sum{"] = "dim dtype keepdim",
+      ["x:add{"] = "alpha other", ["x:view{"] = "size", ["x:to{"] = "target",
+      ["x:backward{"] = "retain_graph", ["x:allclose{"] = "atol equal_nan rtol",
+      ["heed.allclose(x, y, {"] = "atol equal_nan rtol", ["heed.load{"] = "device mapped verify",
+    } do
+      assert.equal(wanted, table.concat(at_end(line), " "))
+    end
+    for _, line in ipairs{"heed.manual_seed{", "heed.where{", "heed.isatty{"} do
+      offers(line, "heed", "nn")                        -- no options: any name
+      assert.is_false(has(at_end(line), "seed") or has(at_end(line), "condition"))
+    end
+  end)
+
+  it("looks for fields in a hundred classes, one behind the other, and no more", function()
+    local t
+    for i = 120, 0, -1 do
+      t = setmetatable({["deep" .. i] = {leaf = i}}, t)
+      t.__index = t
+    end
+    local list = complete({t = t}, "t.deep", #"t.deep")
+    assert.equal(101, #list)
+    assert.is_true(has(list, "deep100") and not has(list, "deep101"))
+    assert.same({"leaf"}, complete({t = t}, "t.deep100.", #"t.deep100."))
+    assert.same({}, complete({t = t}, "t.deep101.", #"t.deep101."))
+  end)
+
   it("of heed has functions and parts that were not loaded, and fields of its parts", function()
     assert.same({"softmax"}, at_end "heed.softm")
     heed.capture, heed.generate, heed.save = nil, nil, nil

@@ -182,6 +182,130 @@ describe("heed.constrain.answers", function()
 end)
 
 
+-- Beside what follows of the definition, each token by itself.
+describe("the ids that a constraint lets through", function()
+  -- What each token adds to a text, as where the letter a stands before it.
+  local function texts_of(tok)
+    local texts, before = {}, tok:encode("a", {special = false}):totable()
+    local text = tok:decode(before)
+    for id = 1, #tok do
+      before[#before + (id == 1 and 1 or 0)] = id
+      local whole = tok:decode(before)
+      texts[id] = whole:sub(1, #text) == text and whole:sub(#text + 1) or ""
+    end
+    return texts
+  end
+
+  local function open_of(c, V, ids, ends)
+    local found = {}
+    local logits = c:apply(heed.arange(1, V):to("float32"), ids, ends)
+    for id, value in ipairs(logits:totable()) do
+      if value ~= -math.huge then
+        assert.equal(id, value)
+        found[#found + 1] = id
+      end
+    end
+    return found
+  end
+
+  for _, name in ipairs(TOKENIZERS) do
+    it("are all those whose texts go on as they should: " .. name, function()
+      local tok = tokenizer(name)
+      local texts, answers = texts_of(tok), {"yes", "no", "nobody there", "é"}
+      local c, lengths = heed.constrain.answers(tok, answers), {}
+      local function wanted_behind(so_far)
+        local list = {}
+        for id, text in ipairs(texts) do
+          for _, answer in ipairs(answers) do
+            local next_text = so_far .. text
+            local good = text ~= "" and (answer:sub(1, #next_text) == next_text
+                                         or (" " .. answer):sub(1, #next_text) == next_text)
+            if good then
+              list[#list + 1], lengths[#text] = id, true
+              break
+            end
+          end
+        end
+        return list
+      end
+      local first = wanted_behind ""
+      assert.same(first, open_of(c, #tok, {}))
+      assert.is_true(next(lengths, next(lengths)) ~= nil)            -- tokens of several bytes
+      for _, id in ipairs(first) do
+        local behind = wanted_behind(texts[id])
+        local complete = c:complete{id}
+        assert.equal(texts[id]:gsub("^ ", "") == "no" or texts[id]:gsub("^ ", "") == "yes"
+                     or texts[id]:gsub("^ ", "") == "é", complete)
+        assert.equal(complete and #behind == 0, c:over{id})
+        if #behind > 0 then assert.same(behind, open_of(c, #tok, {id})) end
+      end
+      local some = math.max(table.unpack(first)) - 1
+      local few = {}
+      for _, id in ipairs(first) do few[#few + 1] = id <= some and id or nil end
+      assert.same(few, open_of(c, some, {}))
+      for _, n in ipairs{#tok, #tok + 5} do assert.same(first, open_of(c, n, {})) end
+    end)
+  end
+
+  it("have the ends beside them where the text is complete", function()
+    local tok = tokenizer "bpe_llama3"
+    local c = heed.constrain.answers(tok, {"no", "nobody"})
+    local ids = tok:encode("no", {special = false}):totable()
+    local plain = open_of(c, #tok, ids)
+    assert.is_true(#plain > 0)
+    for _, ends in ipairs{{#tok}, {#tok - 1, #tok}, {#tok - 1}} do
+      local wanted = table.move(ends, 1, #ends, #plain + 1, table.move(plain, 1, #plain, 1, {}))
+      table.sort(wanted)
+      assert.same(wanted, open_of(c, #tok, ids, ends))
+      assert.same(open_of(c, #tok, {}), open_of(c, #tok, {}, ends))
+    end
+    assert.same(plain, open_of(c, #tok, ids))
+    assert.is_true(c:complete(ids))
+    assert.is_false(c:over(ids))
+    assert.is_false(c:complete{})
+    assert.is_false(c:over{#tok})
+    assert.is_false(c:complete{#tok})
+  end)
+
+  it("are found where the tokenizer knows one of a few letters or the digit 1", function()
+    local place <close> = directories.make("llama3", {["tokenizer.json"] = "tokenizer.json"})
+    local function ids_of(...)
+      local vocab = {}
+      for i, name in ipairs{"?", "b", "bc", ...} do vocab[name] = i - 1 end
+      local text = json.encode{model = {type = "BPE", vocab = vocab,
+                                        merges = json.array{json.array{"b", "c"}}}}
+      directories.write(place.path .. "/tokenizer.json", text)
+      local tok = assert(heed.tokenizer.load(place.path))
+      return open_of(heed.constrain.answers(tok, {"bc", "d"}), #tok, {})
+    end
+    for _, letter in ipairs{"a", "e", "1"} do assert.same({2, 3}, ids_of("c", letter), letter) end
+    assert.matches("constrain: a tokenizer that knows the letter a expected$",
+                   message(ids_of, "c", "x"))
+  end)
+
+  it("are asked for by lists and logits alone", function()
+    local tok = tokenizer "bpe_llama3"
+    local c = heed.constrain.answers(tok, {"no"})
+    for said, bad in pairs{["5"] = 5, ["the string 'a'"] = "a"} do
+      for _, name in ipairs{"over", "complete"} do
+        assert.matches(("%s: a list of ids expected as argument 'ids', got %s"):format(name, said),
+                       message(c[name], c, bad), 1, true)
+      end
+      assert.matches("constrain.answers: a list of ids expected as argument 'ids', got " .. said,
+                     message(c, heed.zeros(#tok), bad), 1, true)
+      assert.matches("constrain.answers: a list of ids expected as argument 'ends', got " .. said,
+                     message(c.apply, c, heed.zeros(#tok), {}, bad), 1, true)
+      assert.matches("constrain.answers: logits of shape (V) expected, got " .. said,
+                     message(c, bad, {}), 1, true)
+    end
+    assert.matches("over: a whole number expected as id 2 of argument 'ids', got 1.5",
+                   message(c.over, c, {1, 1.5}), 1, true)
+    assert.matches("logits of shape (V) expected, got a tensor of shape (2, 3)",
+                   message(c, heed.zeros(2, 3), {}), 1, true)
+  end)
+end)
+
+
 describe("a constraint of another tokenizer", function()
   local model = assert(heed.models.load("spec/golden/models/llama3"))
   local function run(tok)

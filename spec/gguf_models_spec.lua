@@ -264,6 +264,46 @@ describe("models.save into a GGUF file", function()
                 select(2, again(m, nil, {replace = true})))
   end)
 
+  it("has keys for draws, ends and a penalty, each where generation_config.json says so", function()
+    local m = assert(heed.models.load(HERE .. "llama3"))
+    local function keys(own)
+      m.generation = own
+      local done, left = heed.models.save(path, m, {replace = true})
+      assert.is_true(done, left)
+      local found, metadata, types = {}, metadata_of()
+      for key, value in next, metadata do
+        local name = key:match "^general%.sampling%.(.*)" or key:match "%.(eo[tm])_token_id$"
+        if name then found[name] = {value, types[key]} end
+      end
+      local told = {}
+      for name, why in next, left or {} do
+        assert.equal("GGUF has no key for it", why)
+        told[#told + 1] = name:match "^generation_config%.json: (.*)"
+      end
+      table.sort(told)
+      return found, table.concat(told, " ")
+    end
+    assert.same({{}, ""}, {keys{}})
+    assert.same({{}, "temperature top_k"}, {keys{do_sample = false, temperature = 0.5, top_k = 5}})
+    assert.same({{temp = {1.0, "float32"}}, ""}, {keys{do_sample = true}})
+    assert.same({{temp = {0.5, "float32"}, top_k = {5, "int32"}, min_p = {0.25, "float32"},
+                  top_p = {0.75, "float32"}}, ""},
+                {keys{do_sample = true, temperature = 0.5, top_k = 5, min_p = 0.25, top_p = 0.75}})
+    assert.same({{penalty_repeat = {1.5, "float32"}}, "other"},
+                {keys{repetition_penalty = 1.5, _x = 1, use_cache = true, pad_token_id = 3,
+                      transformers_version = "5", other = 1}})
+    local last = (1 << 32) - 1
+    assert.same({{eot = {last, "uint32"}}, ""}, {keys{eos_token_id = last}})
+    assert.same({{eot = {0, "uint32"}}, ""}, {keys{eos_token_id = {682, 0}}})
+    assert.same({{eot = {0, "uint32"}, eom = {last, "uint32"}}, ""},
+                {keys{eos_token_id = {0, 682, last}}})
+    assert.same({682, 680}, {metadata_of()["tokenizer.ggml.eos_token_id"],
+                             metadata_of()["tokenizer.ggml.bos_token_id"]})
+    m.generation = {eos_token_id = {0, 1, 2}}
+    assert.matches("at most 3 eos_token_id expected for a .gguf file, got 4",
+                   select(2, heed.models.save(path, m, {replace = true})), 1, true)
+  end)
+
   it("takes a tokenizer that heed has trained", function()
     local m = changed("qwen2", function() end)
     m.tokenizer = heed.tokenizer.train{kind = "wordpiece", text = "a b c", vocabulary = 20,

@@ -5,6 +5,8 @@ local blocks = require "heed.internal.blocks"
 local directories = require "spec.support.directories"
 local gguf = require "heed.files.gguf"
 local heed = require "heed"
+local models_gguf = require "heed.models.gguf"
+local refuse = require "heed.internal.refuse"
 
 local HERE <const> = "spec/golden/gguf/"
 local TYPES <const> = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k",
@@ -136,6 +138,10 @@ describe("a GGUF file", function()
     _, why = heed.load(names[1])
     assert.matches("00002%-of%-00002%.gguf", why)
     os.remove(names[1])
+    for _, keys in ipairs{{key("split.count", 1)}, {}} do            -- one file has what it has
+      keys[#keys + 1] = key("split.tensors.count", 5)
+      assert.same({}, (assert(load(file(keys, {})))))
+    end
   end)
 
   local one = pack("<ffff", 1, 2, 3, 4)
@@ -205,8 +211,31 @@ describe("a GGUF file", function()
       [9] = "Q8_1", [15] = "Q8_K", [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS",
       [19] = "IQ1_S", [20] = "IQ4_NL", [21] = "IQ3_S", [22] = "IQ2_S", [23] = "IQ4_XS",
       [29] = "IQ1_M", [34] = "TQ1_0", [35] = "TQ2_0", [39] = "MXFP4", [40] = "NVFP4",
+      [41] = "Q1_0",
     } do
       assert.matches(('tensor "t" is of type %s,'):format(name),
+                     refusal(file({}, {tensor("t", {4}, number, 0)}, one)), 1, true)
+    end
+  end)
+
+  it("has tensors of the types that llama.cpp numbers so", function()
+    for number, dtype in pairs{
+      [0] = "float32", [1] = "float16", [2] = "q4_0", [3] = "q4_1", [6] = "q5_0", [7] = "q5_1",
+      [8] = "q8_0", [10] = "q2_k", [11] = "q3_k", [12] = "q4_k", [13] = "q5_k", [14] = "q6_k",
+      [24] = "int64", [25] = "int64", [26] = "int64", [27] = "int64", [28] = "float64",
+      [30] = "bfloat16",
+    } do
+      local size = ({[24] = 1, [25] = 2, [26] = 4})[number]
+      local bytes = size and 256 * size or blocks[dtype] and 256 // blocks[dtype].elements
+                    * blocks[dtype].bytes or #heed.zeros({256}, {dtype = dtype}):data()
+      local t = assert(load(file({}, {tensor("t", {1, 256}, number, 0)}, ("\0"):rep(bytes)))).t
+      assert.equal(dtype, t.dtype)
+      assert.same({1, 256}, {t:size(1), t:size(2)})
+      assert.matches('tensor "t" has ' .. bytes .. " bytes",
+                     refusal(file({}, {tensor("t", {1, 256}, number, 0)}, ("\0"):rep(bytes - 1))))
+    end
+    for _, number in ipairs{4, 5, 31, 33, 36, 38, 42} do
+      assert.matches(('tensor "t" is of type %d,'):format(number),
                      refusal(file({}, {tensor("t", {4}, number, 0)}, one)), 1, true)
     end
   end)
@@ -295,6 +324,127 @@ describe("a model in a GGUF file", function()
                    model{table.concat(llama, "", 1, 1), llama[2], llama[3], llama[4],
                          key("llama.expert_count", 8)})
     assert.matches("a count expected for", model{llama[1]})
+  end)
+end)
+
+
+-- What a config.json would say of a file's metadata, behind the least that a model has.
+describe("the configuration of a model in a GGUF file", function()
+  local function values(keys, tensors, architecture)
+    local name = architecture or "llama"
+    local metadata = {["general.architecture"] = name, [name .. ".block_count"] = 2,
+                      [name .. ".embedding_length"] = 32, [name .. ".attention.head_count"] = 4}
+    for own, value in next, keys do metadata[name .. "." .. own] = value end
+    return refuse.try(models_gguf.values, metadata, tensors or {})
+  end
+
+  it("has the shortest numbers that float32 are made of", function()
+    local function as_single(x) return string.unpack("<f", pack("<f", x)) end
+    for _, x in ipairs{1e-6, 1e-5, 0.1, 1234.5, 1e30, 0.1234567, 16777217.25, 1.00000012} do
+      local n = values{["rope.freq_base"] = as_single(x)}.rope_theta
+      assert.equal(as_single(x), as_single(n))
+    end
+    for _, x in ipairs{1e-6, 0.1, 0.123457, 0.1234567, 1.1754944e-38} do
+      assert.equal(x, values{["rope.freq_base"] = as_single(x)}.rope_theta)
+    end
+    local nine = 8589973.02                            -- float32 needs nine digits here
+    assert.equal(tonumber(("%.9g"):format(as_single(nine))),
+                 values{["rope.freq_base"] = as_single(nine)}.rope_theta)
+    for _, x in ipairs{0.1, 1e-40 / 3, 1e300, math.huge, 10000, 1 / 3} do
+      assert.equal(x, values{["rope.freq_base"] = x}.rope_theta)
+    end
+  end)
+
+  it("scales rope as the keys say, and not at all where they say none", function()
+    local function scaling(keys, factors)
+      local found, why = values(keys, factors and {["rope_freqs.weight"] = factors})
+      return found and found.rope_scaling, why
+    end
+    assert.is_nil(scaling{})
+    assert.is_nil(scaling{["rope.scaling.type"] = "none"})
+    assert.is_nil(scaling{["rope.scaling.factor"] = 2.0})
+    for _, kind in ipairs{"linear", "yarn"} do
+      assert.same({rope_type = kind, factor = 4.0, original_max_position_embeddings = 64},
+                  scaling{["rope.scaling.type"] = kind, ["rope.scaling.factor"] = 4.0,
+                          ["rope.scaling.original_context_length"] = 64})
+    end
+    local two = heed.tensor{1.0, 2.0}
+    for _, kind in ipairs{false, "none"} do
+      local found = scaling({["rope.scaling.type"] = kind or nil,
+                             ["rope.scaling.original_context_length"] = 64}, two)
+      assert.same({1, 2}, {found.short_factor[1], found.short_factor[2]})
+      assert.same({1, 2}, {found.long_factor[1], found.long_factor[2]})
+      found.short_factor, found.long_factor = nil, nil
+      assert.same({rope_type = "longrope", factor = 1.0, attention_factor = 1.0,
+                   original_max_position_embeddings = 64}, found)
+    end
+    for _, kind in ipairs{"linear", "yarn", "other"} do
+      assert.equal("rope_freqs beside rope.scaling.type are not known",
+                   select(2, scaling({["rope.scaling.type"] = kind}, two)))
+    end
+    assert.equal('rope.scaling.type: "none", "linear" or "yarn" expected, got "longrope"',
+                 select(2, scaling{["rope.scaling.type"] = "longrope"}))
+    assert.equal('rope.scaling.type: "none", "linear" or "yarn" expected, got "3"',
+                 select(2, scaling{["rope.scaling.type"] = 3}))
+    for _, bad in ipairs{heed.ones(1, 2), heed.ones(2):double(), heed.tensor(1.0)} do
+      assert.equal('the tensor "rope_freqs.weight": a list of float32 expected',
+                   select(2, scaling({}, bad)))
+    end
+  end)
+
+  it("has counts within their limits, and widths that agree", function()
+    for own, name in pairs{block_count = "num_hidden_layers", embedding_length = "hidden_size",
+                           ["attention.head_count"] = "num_attention_heads"} do
+      for _, bad in ipairs{0, -1, 1.5, "2", (1 << 24) + 1, {1}} do
+        assert.matches(("^llama: a count expected for %s, got "):format(name),
+                       select(2, values{[own] = bad}))
+      end
+      for _, good in ipairs{1, 1 << 24} do
+        local keys = {[own] = good, ["attention.key_length"] = 8}
+        assert.equal(good, values(keys)[name])
+      end
+    end
+    assert.equal(8, values{}.head_dim)
+    assert.equal(7, values{embedding_length = 31}.head_dim)
+    assert.equal(12, values{["attention.key_length"] = 12}.head_dim)
+    assert.equal("llama: a count expected as features of a head, got 0",
+                 select(2, values{embedding_length = 3}))
+    for _, key_of in ipairs{"attention.value_length", "rope.dimension_count"} do
+      assert.equal(8, values{[key_of] = 8}.head_dim)
+      assert.equal(key_of .. ": 8 expected, the features of a head, got 4",
+                   select(2, values{[key_of] = 4}))
+    end
+    assert.matches('^the key "llama.other" is not known', select(2, values{other = 1}))
+    for _, idle in ipairs{"rope.scaling.finetuned", "vocab_size"} do
+      assert.is_truthy(values{[idle] = 1})
+    end
+  end)
+
+  it("follows from its tensors and its architecture", function()
+    local names = {words = "model.embed_tokens.weight", head = "lm_head.weight",
+                   bias = "model.layers.0.self_attn.q_proj.bias"}
+    local plain = values({}, {[names.words] = heed.ones(5, 32)})
+    assert.equal(5, plain.vocab_size)
+    assert.is_true(plain.tie_word_embeddings)
+    assert.is_nil(plain.attention_bias)
+    assert.equal("silu", plain.hidden_act)
+    assert.is_nil(plain.query_pre_attn_scalar)
+    assert.is_nil(plain.rope_interleaved)
+    assert.is_nil(values({}, {[names.words] = heed.tensor(1.0)}).vocab_size)
+    local other = values({}, {[names.bias] = heed.ones(32), [names.head] = heed.ones(5, 32)})
+    assert.is_true(other.attention_bias)
+    assert.is_false(other.tie_word_embeddings)
+    assert.is_nil(values({}, {[names.bias] = heed.ones(32)}, "qwen2").attention_bias)
+    for name, most in pairs{gemma2 = 46, gemma3 = 62} do
+      local found = values({["attention.key_length"] = 12}, nil, name)
+      assert.equal(12, found.query_pre_attn_scalar)
+      assert.is_nil(found.hidden_act)
+      assert.equal("gelu_pytorch_tanh", found.hidden_activation)
+      for layers, wanted in pairs{[most] = 8, [most - 1] = 12, [most + 1] = 12} do
+        local keys = {block_count = layers, ["attention.key_length"] = 12}
+        assert.equal(wanted, values(keys, nil, name).query_pre_attn_scalar)
+      end
+    end
   end)
 end)
 

@@ -3,6 +3,7 @@
 
 local heed = require "heed"
 local message = require "spec.support.message"
+local objects = require("spec.support.calls").objects
 local nn, optim = heed.nn, heed.optim
 
 
@@ -175,6 +176,17 @@ describe("a name that PyTorch has for a type", function()
       assert.matches("models.load: float32, float64, float16 or bfloat16 expected as option dtype, "
                      .. "got the string '" .. name, message(heed.models.load, "a", {dtype = name}))
     end
+    local model = assert(heed.models.load("spec/golden/models/st/model2vec"))
+    local wanted = ": float32, float64, float16 or bfloat16 expected as option dtype, got %s$"
+    for given, said in pairs{q8_0 = "the string 'q8_0'; %s", int64 = "the string 'int64'",
+                             [5] = "5"} do
+      local hint = said:format "option quantize = 'q8_0' puts weights into blocks"
+      assert.matches("models.load" .. wanted:format(hint),
+                     message(heed.models.load, "a", {dtype = given}))
+      hint = said:format "model:quantize%('q8_0'%) makes blocks of weights before"
+      assert.matches("models.save" .. wanted:format(hint),
+                     message(heed.models.save, "a", model, {dtype = given}))
+    end
     assert.matches("models.load: device 'cpu', .* expected, got 'gpu'$",
                    message(heed.models.load, "spec/golden/models/llama3", {device = "gpu"}))
     assert.matches("models.load: argument 'device': a device's name expected, got 5",
@@ -229,7 +241,56 @@ describe("a path that is none of a folder", function()
 end)
 
 
+describe("a method with a dot in the place of a colon", function()
+  it("says what it expected, and how the call is written", function()
+    for name, said in pairs{
+      Cache = {"append", "a cache", "cache:append(...)"},
+      Linear = {"apply", "a module", "m:apply(...)"},
+      average = {"apply", "averages", "ema:apply(...)"},
+      batches = {"load_state", "batches", "batches:load_state(...)"},
+      constraint = {"over", "a constraint", "constraint:over(...)"},
+      hook = {"remove", "a hook", "hook:remove()"},
+      index = {"add", "an index", "index:add(...)"},
+      optimizer = {"step", "an optimizer", "opt:step()"},
+      picture = {"text", "a picture", "picture:text(...)"},
+      plateau = {"update", "a plateau", "plateau:update(...)"},
+      profile = {"plot", "a profile", "p:plot(...)"},
+      scaler = {"scale", "a scaler", "scaler:scale(...)"},
+      stream = {"push", "a stream", "stream:push(...)"},
+      tokenizer = {"decode", "a tokenizer", "tok:decode(...)"},
+      vocabulary = {"decode", "a vocabulary", "chars:decode(...)"},
+    } do
+      local object = objects[name]()
+      assert.matches(("%s: %s expected as the first argument, got 5; write %s")
+                     :format(said[1], said[2], said[3]),
+                     message(object[said[1]], 5), 1, true)
+    end
+  end)
+end)
+
+
 describe("option quantize of models.load", function()
+  it("leaves no view of the file, unless the caller wants views", function()
+    local function loaded(o)
+      o.quantize, o.device, o.packed = "q8_0", "cpu", false
+      collectgarbage()
+      collectgarbage()
+      local before = heed.memory().live
+      local model = assert(heed.models.load("spec/golden/models/electra", o))
+      collectgarbage()
+      collectgarbage()
+      return heed.memory().live - before, model
+    end
+    local mapped = loaded{mapped = true}
+    local own, model = loaded{}
+    local rest = 0
+    for _, p in ipairs(model:parameters()) do
+      if p.dtype == "float32" then rest = rest + 4 * p:numel() end
+    end
+    assert.is_true(rest > 0)
+    assert.is_true(own - mapped >= rest)
+  end)
+
   it("is refused where no weight has rows of whole blocks", function()
     for path, said in pairs{
       ["st/model2vec"] = {"q8_0", "32 elements: 'words.weight' has rows of 20"},

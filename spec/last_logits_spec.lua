@@ -36,6 +36,22 @@ local function asked_in(model, o)
 end
 
 
+describe("learnt positions of a model of words", function()
+  it("are the caller's where option positions names them", function()
+    local m, ids = load "gpt2", heed.tensor{PROMPT}
+    local plain = heed.no_grad(m, ids)
+    assert.is_true(plain:equal(heed.no_grad(m, ids, {positions = heed.tensor{{0, 1, 2}}})))
+    local given = {positions = heed.tensor{{1, 2, 3}}}
+    local shifted = heed.no_grad(m, ids, given)
+    assert.is_false(plain:equal(shifted))
+    assert.same({{1, 2, 3}}, given.positions:totable())
+    local rows = m.position.weight:detach()
+    heed.no_grad(function() rows:narrow(1, 1, 3):copy_(rows:narrow(1, 2, 3):clone()) end)
+    assert.is_true(shifted:equal(heed.no_grad(m, ids)))
+  end)
+end)
+
+
 describe("logits behind the last tokens", function()
   it("are those of a call without the option", function()
     for _, name in ipairs{"llama3", "gpt2", "gemma2"} do          -- gemma2 has a cap

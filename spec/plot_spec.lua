@@ -374,6 +374,11 @@ describe("a row", function()
 
   it("is what print draws", function()
     assert.are.equal(p:text(false, math.max(20, tonumber(os.getenv "COLUMNS") or 80)), tostring(p))
+    local columns, curve = math.max(20, tonumber(os.getenv "COLUMNS") or 80), plot.curve{1, 2}
+    for _, last in ipairs{9, 10} do                -- one more column tells in one of these
+      local wide = plot.row{plot.heat{{1, last}}, curve, curve}
+      assert.equal(wide:text(false, columns), tostring(wide))
+    end
   end)
 end)
 
@@ -442,6 +447,15 @@ describe("a wrong call", function()
     assert.matches("^7\n", plot.heat({{1}}, {title = heed.tensor(7)}):text(false))
   end)
 
+  it("takes a tensor of one element as a number, and no other", function()
+    assert.equal(tostring(plot.scatter({1, 2}, {3, 4})),
+                 tostring(plot.scatter({heed.tensor(1), 2}, {heed.tensor{{3.0}}, 4})))
+    for _, n in ipairs{0, 2} do
+      refuses(("scatter: a number expected, got a tensor of shape (%d)"):format(n), plot.scatter,
+              {heed.ones(n), 2}, {1, 2})
+    end
+  end)
+
   it("takes tensors of cells and marks of its own shape", function()
     for _, t in ipairs{heed.ones(1, 2), heed.ones(3, 3), heed.ones(2), heed.ones(2, 2, 2)} do
       refuses("heat: a tensor of shape (2, 2) expected as option cells, got a tensor of shape",
@@ -502,6 +516,28 @@ describe("gnuplot", function()
     end
     assert.is_nil(has_image(64))
     assert.is_number(has_image(65))
+    local script = gnuplot.script(plot.heat(heed.ones(241, 17)), "png", "out")
+    assert.is_number(script:find(" with image", 1, true))               -- 4097
+  end)
+
+  it("draws up to 1500 numbers of a curve one by one, and more as at most 600 ranges", function()
+    local function lines_of(n)
+      local list = {}
+      for i = 1, n do list[i] = i end
+      local script = gnuplot.script(plot.curve(list, {smooth = 1}), "png", "out")
+      local lines = {}
+      for line in script:match("<< EOD\n(.-)EOD\n"):gmatch "[^\n]+" do lines[#lines + 1] = line end
+      return lines
+    end
+    local all = lines_of(1500)
+    assert.equal(1500, #all)
+    assert.same({"1 1.0 1.0 1.0 NaN", "1500 1500.0 1500.0 1500.0 NaN"}, {all[1], all[1500]})
+    local few = lines_of(1501)                          -- of three numbers each
+    assert.equal(501, #few)
+    assert.same({"2 1.0 3.0 2.0 NaN", "5 4.0 6.0 5.0 NaN", "1499 1498.0 1500.0 1499.0 NaN",
+                 "1501 1501.0 1501.0 1501.0 NaN"}, {few[1], few[2], few[500], few[501]})
+    assert.equal(600, #lines_of(1800))
+    assert.equal(451, #lines_of(1801))
   end)
 
   it("gets no picture that is too large, of which the message tells the size", function()

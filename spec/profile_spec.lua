@@ -462,6 +462,46 @@ describe("heed.profile", function()
     assert.matches("text: .*the number of rows", message_of(function() p:text "all" end))
   end)
 
+  it("prints rows as wide as the longest name, with bars of at most 20 letters", function()
+    local p = heed.profile(function() end)
+    local list, seconds = p.operations, {2.5, 0.0125, 0.001, 0.0009994, 1e-7}
+    for i = 1, 22 do
+      list[i] = {name = ("é"):rep(i == 3 and 12 or 1) .. i, calls = 10 * i,
+                 seconds = seconds[i] or 0, share = 0.5 / i, bytes = 1000 * i, peak = 5 * i}
+    end
+    p.seconds, p.bytes, p.peak = 1, 1025, 3
+    local wanted = [[
+1.00 s, 1.0 KiB made, peak 3 bytes
+
+operation         calls        time    share       bytes        peak
+é1                   10      2.50 s   50.0 %  1000 bytes     5 bytes  ####################
+é2                   20    12.50 ms   25.0 %     2.0 KiB    10 bytes  ##########
+éééééééééééé3        30     1.00 ms   16.7 %     2.9 KiB    15 bytes  #######
+é4                   40    999.4 us   12.5 %     3.9 KiB    20 bytes  #####
+é5                   50      0.1 us   10.0 %     4.9 KiB    25 bytes  ####
+and 17 more]]
+    assert.equal(wanted, p:text(5))
+    local _, lines = tostring(p):gsub("\n", "")
+    assert.equal(3 + 20, lines)
+    assert.matches("\né20 +200 .*\nand 2 more$", tostring(p))
+    assert.equal(tostring(p):gsub("\nand 2 more", "", 1), (p:text(22):gsub("\né21.*", "")))
+    p.layers[1] = {name = "x", calls = 1, seconds = 0.25, share = 0, bytes = 1, peak = 0}
+    assert.matches([[
+
+and 21 more
+
+layer     calls        time    share       bytes        peak
+x             1   250.00 ms    0.0 %      1 byte     0 bytes]], p:text(1), 1, true)
+    assert.equal([[
+           é1|*******************   2500
+           é2|*                     12.5
+éééééééééééé3|*                        1
+           é4|*                   0.9994
+           é5|*                   0.0001
+             +-------------------
+              0      ms      2500]], p:plot():text(false, 40))
+  end)
+
   it("prints bytes in units of 1024", function()
     for n, text in pairs{[0] = "0 bytes", [1] = "1 byte", [2] = "2 bytes", [1023] = "1023 bytes",
                          [1024] = "1.0 KiB", [1536] = "1.5 KiB", [1 << 20] = "1.0 MiB",

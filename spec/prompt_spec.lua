@@ -68,6 +68,28 @@ describe("an interactive prompt", function()
     assert.same({"LogS", "LogSigmoid", "LogSoftmax"}, after "nn.Log")
   end)
 
+  it("has a history in a file that the environment names, or in none", function()
+    local getenv, whole = os.getenv, os
+    local function path_of(variables)
+      rawset(os, "getenv", function(name) return variables[name] end)
+      local path = history.path()
+      rawset(os, "getenv", getenv)
+      return path
+    end
+    assert.equal("/a/b", path_of{HEED_HISTORY = "/a/b", HOME = "/home"})
+    assert.equal("/home/.heed_history", path_of{HOME = "/home"})
+    for _, none in ipairs{{HEED_HISTORY = "", HOME = "/home"}, {HOME = ""}, {}} do
+      assert.is_nil(path_of(none))
+    end
+    for _, other in ipairs{false, {}} do           -- states without the functions of processes
+      _G.os = other or nil
+      local good, path = pcall(history.path)
+      _G.os = whole
+      assert.is_true(good)
+      assert.is_nil(path)
+    end
+  end)
+
   it("keeps the newest thousand lines of all that write to the file", function()
     local path = os.tmpname()
     history.add(path, {"first", "a\nb"})

@@ -94,6 +94,11 @@ describe("the counting task", function()
     assert.matches("a number up to 999999 expected as most, got 1000000",
                    message(tasks.seq2seq, {most = 1000000}))
     assert.matches("did you mean 'length'", message(tasks.counting, {lenght = 4}))
+    for name, words in pairs{masked = 11, seq2seq = 24} do           -- of a row, at most
+      assert.matches(("tasks.%s: words of a batch: at most 16777216 entries in all tables expected,"
+                      .. " got %d"):format(name, words << 30),
+                     message(tasks[name], {size = 1 << 30}), 1, true)
+    end
     assert.matches("a function expected as rule, got 5", message(tasks.counting, {rule = 5}))
     local function with(rule) return message(tasks.counting{size = 3, rule = rule}) end
     assert.matches("type bool and shape %(3, 1%) expected from rule, got 4",
@@ -155,6 +160,56 @@ for _, name in ipairs(NAMES) do
     end)
   end)
 end
+
+
+-- A number that each element changes.
+local function sum_of(t)
+  local sum = 0
+  local function add(value)
+    if type(value) == "table" then
+      for _, inner in ipairs(value) do add(inner) end
+    else sum = (sum * 31 + math.tointeger(value * 1000 // 1)) % 1000003
+    end
+  end
+  add(t:totable())
+  return sum
+end
+
+
+describe("the second batches of seed 7", function()
+  it("are what they always were", function()
+    for _, case in ipairs{
+      {"addition", {}, 224409, 343548},
+      {"addition", {digits = 5, rule = "reversed"}, 493397, 372834},
+      {"classification", {}, 132234, 475072},
+      {"classification", {length = 3}, 92336, 567027},
+      {"copy", {}, 631568, 631568},
+      {"counting", {}, 506100, 496949},
+      {"counting", {digits = 8, length = 6, rule = "harder", than = 2}, 927187, 974609},
+      {"counting", {more = 1, than = 3}, 506100, 803222},
+      {"masked", {}, 325575, 819507},
+      {"masked", {rate = 0.5, rule = "plain"}, 216823, 876493},
+      {"patches", {noise = 0}, 341531, 316872},
+      {"patches", {noise = 0, rule = "centre", side = 9}, 67591, 708160},
+      {"reverse", {digits = 3, length = 4}, 536371, 248818},
+      {"seq2seq", {}, 556888, 723939, 994037},
+      {"seq2seq", {most = 999999}, 703187, 554052, 782216},
+      {"seq2seq", {rule = "dates"}, 663899, 405479, 636426},
+      {"sorting", {}, 631568, 696458},
+      {"sorting", {rule = "descending"}, 631568, 711643},
+      {"tagging", {}, 965243, 591274},
+      {"tagging", {length = 14}, 847435, 965897},
+    } do
+      local options = case[2]
+      options.seed = 7
+      local batch = tasks[case[1]](options)
+      batch()
+      local sums = {}
+      for i, t in ipairs{batch()} do sums[i] = sum_of(t) end
+      assert.same({table.unpack(case, 3)}, sums, case[1])
+    end
+  end)
+end)
 
 
 -- Rows of digits, as numbers.
@@ -395,14 +450,16 @@ describe("sequence to sequence", function()
   end)
 
   it("has all days of each month, but that which leap years have", function()
-    local last = {}
+    local last, first_year, last_year = {}, math.huge, -math.huge
     local _, y = tasks.seq2seq{rule = "dates", size = 8000}()
     for _, target in ipairs(words(tasks.tokens.dates.y, y)) do
-      local month, day = answer(target):match "%-(%d+)%-(%d+)$"
-      month = tonumber(month)
+      local year, month, day = answer(target):match "^(%d+)%-(%d+)%-(%d+)$"
+      year, month = tonumber(year), tonumber(month)
+      first_year, last_year = math.min(first_year, year), math.max(last_year, year)
       last[month] = math.max(last[month] or 0, tonumber(day))
     end
     assert.same({31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}, last)
+    assert.same({1900, 2099}, {first_year, last_year})
   end)
 end)
 

@@ -153,6 +153,13 @@ describe("a folder without tokenizer.json", function()
     assert.equal("<s>|a|Foo|[mask]|</s>", pieces(tok, "a foo[mask]", {parse = true}))
     assert.equal("<s>|a|Foo|[|mask|]|</s>", pieces(tok, "a foo[mask]"))
     assert.equal(10, tok:special().mask)
+    files_of["special_tokens_map.json"] = '{"bos_token":"Foo"}'     -- not normalized then
+    tok = assert(load(files_of))
+    assert.equal("<s>|foo|Foo|</s>", pieces(tok, "foo Foo", {parse = true}))
+    files_of["special_tokens_map.json"] = '{"additional_special_tokens":["Foo"]}'
+    tok = assert(load(files_of))
+    assert.equal("<s>|foo|Foo|</s>", pieces(tok, "foo Foo", {parse = true}))
+    files_of["special_tokens_map.json"] = nil
     files_of["tokenizer_config.json"] = nil
     assert.matches("a line with %[UNK%] expected", select(2, load(files_of)))
   end)

@@ -84,6 +84,74 @@ describe("words of a model", function()
   end)
 
 
+  it("begin with the first id of bos_token_id where a text has no token", function()
+    local content = assert(json.decode(directories.read(HERE .. "llama3/tokenizer.json")))
+    content.post_processor = json.null
+    local place <close> = directories.make("llama3", FILES)
+    directories.write(place.path .. "/tokenizer.json", json.encode(content))
+    local bare = assert(heed.tokenizer.load(place.path))
+    local o = {max = 3, ends = false}
+    for _, start in ipairs{680, json.array{680, 3}} do
+      local m = load{bos_token_id = start}
+      m.tokenizer = bare
+      local text, about = m:generate("", o)
+      local ids, own = m:generate({681}, o)
+      assert.equal(bare:decode(ids), text)
+      assert.same(own.ids:totable(), about.ids:totable())
+    end
+    for _, none in ipairs{json.array{}, "other"} do
+      local m = load{bos_token_id = none}
+      m.tokenizer = bare
+      assert.matches(none == "other" and "generate: generation_config.json: ids expected as "
+                     .. "bos_token_id, got the string 'other'"
+                     or "generate: a text of at least one token expected, got ''$",
+                     message(m.generate, m, "", o))
+    end
+  end)
+
+
+  it("of beams have scores that are divided by their number, unless an option says more", function()
+    local function model(ids)
+      return heed.ones(ids:size(1), ids:size(2), 6) * heed.arange(1, 6) * 0.3
+    end
+    local function scores(penalty)
+      local o = {cache = false, max = 4, beams = 3, stop = 5, length_penalty = penalty}
+      local list = {}
+      for i, beam in ipairs(select(2, heed.generate(model, {1}, o))) do
+        list[i] = ("%.5f %d"):format(beam.score, #beam.ids)
+      end
+      return list
+    end
+    assert.same(scores(1), scores())
+    assert.not_same(scores(2), scores())
+    assert.not_same(scores(0), scores())
+  end)
+
+
+  it("follow a chat by the options of m:chat", function()
+    local list, seen = {{role = "user", content = "a b"}}, {}
+    local source = "{{ messages[0].content }}{% if tools %} tools {{ tools | length }}{% endif %}"
+                   .. "{% if documents %} documents{% endif %}{{ more }}"
+    for _, o in ipairs{
+      {template = "x {{ messages[0].content }}"}, {template = source},
+      {template = source, tools = {{name = "f"}}}, {template = source, documents = {{a = 1}}},
+      {template = source, variables = {more = " and more"}},
+    } do
+      local given = {max = 6, ends = false}
+      local own = {prompt = true, ids = true}
+      for name, value in pairs(o) do own[name], given[name] = value, value end
+      local prompt = plain:chat(list, own)
+      local wanted = plain:generate(prompt, {max = 6, ends = false})
+      local _, about = plain:generate(list, given)
+      assert.same(wanted:totable(), about.ids:totable())
+      seen[table.concat(about.ids:totable(), " ")] = true
+    end
+    local n = 0
+    for _ in pairs(seen) do n = n + 1 end
+    assert.is_true(n >= 4, n)
+  end)
+
+
   it("are the golden ids of T5 and BART, and stop at their ends", function()
     for _, name in ipairs{"t5", "bart"} do
       local place <close> = directories.make(name)
