@@ -274,6 +274,27 @@ describe("a function that a backward pass calls", function()
     assert.is_nil(held[1])
     assert.is_false(y.is_leaf)
   end)
+
+  it("leaves nothing at a tensor that its result is written into where nothing is recorded",
+     function()
+    local x, row = leaf{0, 0}, leaf{{0, 0}, {0, 0}}
+    local function write()
+      for _ = 1, SOME do
+        heed.no_grad(function()
+          local y = heed.enable_grad(twice, w)
+          x:add_(y)
+          row[1] = y
+        end)
+      end
+      collect()
+    end
+    write()
+    local before = collectgarbage "count"
+    write()
+    assert.is_true(collectgarbage "count" - before < SOME / 20)
+    assert.same({4 * SOME, 8 * SOME}, x:detach():totable())
+    assert.same({2, 4}, row[1]:detach():totable())
+  end)
 end)
 
 

@@ -125,4 +125,21 @@ describe("Ctrl-C", function()
     ]]
     assert.equals("true\n", got)
   end)
+
+  it("is no hook that a backward function sets", function()
+    local got = run [[
+      local w = heed.ones(1 << 24, {requires_grad = true})
+      local f = heed.custom {
+        forward = function(_, a) return a * 2 end,
+        backward = function(_, g)
+          local twice = g * 2
+          debug.sethook(function() end, "", 1 << 20)
+          return twice
+        end,
+      }
+      f((w * 3):exp():log()):sum():backward()
+      print(debug.gethook() ~= nil, w.grad:round():max():item())
+    ]]
+    assert.equals("true\t6.0\n", got)
+  end)
 end)

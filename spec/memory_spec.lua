@@ -466,6 +466,42 @@ describe("finalisers", function()
 end)
 
 
+describe("tables that a finaliser changes while they are read", function()
+  local LONG <const> = 200000
+  local REFUSED <const> = "tensor: the table was changed while it was read"
+
+  local function finally(f) setmetatable({}, {__gc = f}) end
+
+  local function row() return heed.ones(LONG):totable() end
+
+  -- A step of the collector is a whole cycle. The memory for the values starts one, after the
+  -- tables were looked at.
+  local function refused(values, change)
+    collectgarbage("incremental", 105, 1000, 30)
+    collectgarbage()
+    finally(function() change(values) end)
+    local good, why = pcall(heed.tensor, values)
+    collectgarbage("incremental", 200, 100, 13)
+    assert.is_false(good)
+    assert.matches(REFUSED, why, 1, true)
+  end
+
+  it("are refused, whatever became of a value", function()
+    refused(row(), function(v) v[LONG] = "7" end)
+    refused(row(), function(v) v[LONG] = nil end)
+    refused(row(), function(v) v[9] = {} end)
+    refused(row(), function(v) v[9] = heed.ones(1) end)
+  end)
+
+  it("are refused, whatever became of a row", function()
+    refused({row(), row()}, function(v) v[2] = 3 end)
+    refused({row(), row()}, function(v) v[2] = nil end)
+    refused({row(), row()}, function(v) v[1] = heed.ones(LONG) end)
+    refused({row(), row()}, function(v) v[2][LONG] = {1} end)
+  end)
+end)
+
+
 describe("a size that no memory has", function()
   setup(device.cpu)
   teardown(device.back)

@@ -196,6 +196,93 @@ describe("the model", function()
     end
   end)
 
+  -- Pieces of all lengths that share beginnings, bytes of 0 among them; each is in the vocabulary,
+  -- and so are all bytes, which cost more together.
+  it("finds each piece of Unigram among others that begin alike", function()
+    local state, names, seen = 11, {}, {}
+    local function draw(n)
+      state = (state * 1103515245 + 12345) % 2147483648
+      return (state >> 16) % n + 1
+    end
+    local function add(name)
+      if not seen[name] then seen[name], names[#names + 1] = true, name end
+    end
+    for _, c in ipairs{"\0", "a", "b", "z"} do add(c) end
+    for i = 1, 1500 do
+      local bytes = {names[draw(#names)]:sub(1, draw(30))}
+      for k = 2, draw(i % 3 == 0 and 30 or 4) do bytes[k] = ("\0abz"):sub(draw(4)):sub(1, 1) end
+      add(table.concat(bytes))
+    end
+    local pieces = {'["<unk>",0]'}
+    for i, name in ipairs(names) do
+      pieces[i + 1] = ('["%s",-%d.5]'):format(name:gsub("\0", "\\u0000"), #name == 1 and 40 or 20)
+    end
+    local tok = assert(load(('{"model":{"type":"Unigram","unk_id":0,"vocab":[%s]}}'):format(
+      table.concat(pieces, ","))))
+    for i, name in ipairs(names) do assert.same({i}, (cut(tok, name)), name) end
+  end)
+
+  it("sorts pieces of Unigram of a few letters, of which one begins otherwise", function()
+    for _, first in ipairs{"", "a"} do
+      local pieces, names = {('["%s???",0]'):format(first)}, {#first == 0 and "zbb" or "zbbb"}
+      for i = 0, 124 do
+        local k, letters = i * 57 % 125, {}
+        for n = 1, 3 do
+          letters[n], k = ("edcba"):sub(k % 5 + 1, k % 5 + 1), k // 5
+        end
+        table.insert(names, 1 + i * 31 % (i + 1), first .. table.concat(letters))
+      end
+      for i, name in ipairs(names) do pieces[i + 1] = ('["%s",-1]'):format(name) end
+      local tok = assert(load(('{"model":{"type":"Unigram","unk_id":0,"vocab":[%s]}}'):format(
+        table.concat(pieces, ","))))
+      for i, name in ipairs(names) do assert.same({i}, (cut(tok, name)), name) end
+    end
+  end)
+
+  -- A score with an exponent is strtod's; one without is not. "xy" and "x", which "y" costs nothing
+  -- beside, tie if both are the same double, and then the longer piece stays.
+  it("reads scores of Unigram to the last bit", function()
+    local numbers = {
+      "9007199254740993", "9007199254740995", "9007199254740992", "4503599627370496.5",
+      "4503599627370497.5", "0", "0.0000000000000000001", "9999999999999999999",
+      "1.000000000000000055", "1.000000000000000056", "0.3333333333333333148",
+      "18014398509481985", "1152921504606847105", "10.123456001281738", "98765432109876543210",
+      "462.832530773368859", "9009112.9319995353", "5.325264812463955",    -- a little above a tie
+    }
+    local state = 5
+    for i = 1, 1000 do
+      local digits = {}
+      for k = 1, i % 19 + 1 do
+        state = (state * 1103515245 + 12345) % 2147483648
+        digits[k] = (state >> 16) % (k == 1 and 9 or 10) + (k == 1 and 1 or 0)
+      end
+      local text = table.concat(digits)
+      numbers[#numbers + 1] = #text > 1 and i % 3 > 0 and text:sub(1, i % (#text - 1) + 1) .. "." ..
+                              text:sub(i % (#text - 1) + 2) or text
+    end
+    for _, sign in ipairs{"", "-"} do
+      local pieces, count = {'["<unk>",-1e30]', '["y",0]'}, 0
+      for i, number in ipairs(numbers) do
+        for k = 0, 1 do
+          local x = utf8.char(0x4e00 + 2 * i + k)
+          local one, other = sign .. number, sign .. number .. "e0"
+          if k == 1 then one, other = other, one end
+          pieces[#pieces + 1] = ('["%s",%s],["%sy",%s]'):format(x, one, x, other)
+        end
+      end
+      local tok = assert(load(('{"model":{"type":"Unigram","unk_id":0,"vocab":[%s]}}'):format(
+        table.concat(pieces, ","))))
+      for i, number in ipairs(numbers) do
+        for k = 0, 1 do
+          local ids = cut(tok, utf8.char(0x4e00 + 2 * i + k) .. "y")
+          assert.same({2 * (2 * i + k) - 1}, ids, sign .. number)
+          count = count + 1
+        end
+      end
+      assert.equal(2 * #numbers, count)
+    end
+  end)
+
   it("cuts long words as it cuts short ones", function()
     for name, list in pairs{
       unknown = {"abcabx", {5, 3, 0}}, fallback = {"abcab\u{20ac}", {5, 3, 7, 8, 9}},

@@ -15,6 +15,8 @@
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 
+__extension__ typedef unsigned __int128 wide;
+
 #define PENALTY 10.0               /* of a character that is no piece, below the worst score */
 #define MOST 1e200                 /* of a score's size: all sums of them are finite */
 
@@ -22,10 +24,10 @@
 #define FREE UINT32_MAX            /* the parent of a node that is not yet used */
 #define NO_PARENT (FREE - 1)       /* of the root */
 #define BLOCK 256                  /* nodes that are added at once: one for each byte */
-#define WINDOW 512                 /* nodes among which room for children is looked for */
-#define PLAIN_LENGTH 20            /* of a number whose digits 64 bits hold as an integer */
+#define WINDOW 8                   /* words of bits, in which room for children is looked for */
+#define MOST_DIGITS 19             /* of a number that 64 bits hold */
 #define PART 7                     /* bytes of a piece in a key */
-#define FEW 64                     /* pieces that are sorted without counts */
+#define FEW 32                     /* pieces that are sorted without counts */
 
 
 /*
@@ -35,7 +37,7 @@
 */
 
 /* A node while the tree grows, with the id of the piece that ends there, or NO_ID. */
-typedef struct grown { node node; uint32_t id; } grown;
+typedef struct grown { uint32_t base, parent, id; } grown;
 
 /*
 ** A piece in the order of the tree. A key is PART of its bytes from a depth on, the first one
@@ -51,9 +53,10 @@ typedef struct tree {
   heed_tokenizer *t;
   const double *scores;            /* by id */
   LIST(grown) nodes;
+  LIST(uint64_t) free;             /* a bit for each node */
   LIST(range) ranges;              /* of nodes whose children are still to be found */
   sorted *pieces, *room;
-  uint32_t open;                   /* no node before this one is free */
+  uint32_t open;                   /* no node of the words before this one is free */
 } tree;
 
 
@@ -104,10 +107,12 @@ static void sort_many (sorted *p, sorted *room, uint32_t n) {
 */
 static void sort (const tree *r, range in) {
   sorted *p = r->pieces + in.first;
-  for (uint32_t i = 0; i < in.n; i++) {
+  if (in.depth / PART % 2 == 1)
+    for (uint32_t i = 0; i < in.n; i++) p[i].key = p[i].next;
+  else for (uint32_t i = 0; i < in.n; i++) {
     const span name = r->t->tokens[p[i].id].name;
-    p[i].key = in.depth / PART % 2 == 1 ? p[i].next : key_at(name, in.depth);
-    if (in.depth / PART % 2 == 0) p[i].next = key_at(name, in.depth + PART);
+    p[i].key = key_at(name, in.depth);
+    p[i].next = key_at(name, in.depth + PART);
   }
   if (in.n < FEW) sort_few(p, in.n);
   else sort_many(p, r->room, in.n);
@@ -117,27 +122,36 @@ static void sort (const tree *r, range in) {
 static bool add_block (tree *r) {
   if (r->nodes.n > INT32_MAX - BLOCK)
     return core_fail(r->t->cx, NULL, "pieces of fewer than 2^31 bytes expected") != NULL;
-  if (!ROOM(r->t->cx, &r->nodes, BLOCK)) return false;
-  const grown empty = {{.score = -INFINITY, .parent = FREE}, NO_ID};
+  if (!ROOM(r->t->cx, &r->nodes, BLOCK) || !ROOM(r->t->cx, &r->free, BLOCK / 64)) return false;
+  const grown empty = {.parent = FREE, .id = NO_ID};
   for (int i = 0; i < BLOCK; i++) r->nodes.at[r->nodes.n++] = empty;
+  for (int i = 0; i < BLOCK / 64; i++) r->free.at[r->free.n++] = UINT64_MAX;
   return true;
 }
 
+
+static void take_node (tree *r, uint32_t at, uint32_t parent) {
+  r->nodes.at[at].parent = parent;
+  r->free.at[at / 64] &= ~(UINT64_C(1) << at % 64);
+}
 
 static bool are_free (const tree *r, uint32_t base, const uint8_t *labels, int n) {
-  for (int i = 0; i < n; i++)
-    if (r->nodes.at[base ^ labels[i]].node.parent != FREE) return false;
+  for (int i = 0; i < n; i++) {
+    const uint32_t at = base ^ labels[i];
+    if ((r->free.at[at / 64] >> at % 64 & 1) == 0) return false;
+  }
   return true;
 }
 
 
-/* Looks for a base whose nodes for these labels are free, the first one's from 'at' to end - 1. */
-static bool base_among (const tree *r, int64_t at, int64_t end, const uint8_t *labels, int n,
+/* Looks for a base whose nodes are free, that of the first label in words 'w' to end - 1. */
+static bool base_among (const tree *r, int64_t w, int64_t end, const uint8_t *labels, int n,
                         uint32_t *base) {
-  for (; at < end && at < r->nodes.n; at++) {
-    *base = (uint32_t)at ^ labels[0];
-    if (are_free(r, *base, labels, n)) return true;
-  }
+  for (; w < end && w < r->free.n; w++)
+    for (uint64_t bits = r->free.at[w]; bits != 0; bits &= bits - 1) {
+      *base = (uint32_t)(64 * w + __builtin_ctzll(bits)) ^ labels[0];
+      if (are_free(r, *base, labels, n)) return true;
+    }
   return false;
 }
 
@@ -147,9 +161,9 @@ static bool base_among (const tree *r, int64_t at, int64_t end, const uint8_t *l
 ** is looked through, too, and has taken as many children as fit before another one is added.
 */
 static bool find_base (tree *r, const uint8_t *labels, int n, uint32_t *base) {
-  while (r->open < r->nodes.n && r->nodes.at[r->open].node.parent != FREE) r->open++;
+  while (r->open < r->free.n && r->free.at[r->open] == 0) r->open++;
   if (base_among(r, r->open, (int64_t)r->open + WINDOW, labels, n, base) ||
-      base_among(r, r->nodes.n - BLOCK, r->nodes.n, labels, n, base)) return true;
+      base_among(r, r->free.n - BLOCK / 64, r->free.n, labels, n, base)) return true;
   *base = (uint32_t)r->nodes.n;
   return add_block(r);
 }
@@ -183,10 +197,10 @@ static bool grow (tree *r, range in) {
   }
   if (k == 0) return true;
   if (!find_base(r, labels, k, &base) || !ROOM(r->t->cx, &r->ranges, k)) return false;
-  r->nodes.at[in.node].node.base = base & BASE_BITS;
+  r->nodes.at[in.node].base = base & BASE_BITS;
   while (k-- > 0) {
     children[k].node = base ^ labels[k];
-    r->nodes.at[children[k].node].node.parent = in.node;
+    take_node(r, children[k].node, in.node);
     r->ranges.at[r->ranges.n++] = children[k];
   }
   return true;
@@ -195,7 +209,7 @@ static bool grow (tree *r, range in) {
 
 static bool grow_all (tree *r, uint32_t n) {
   if (!add_block(r) || !ROOM(r->t->cx, &r->ranges, 1)) return false;
-  r->nodes.at[ROOT].node.parent = NO_PARENT;
+  take_node(r, ROOT, NO_PARENT);
   r->ranges.at[r->ranges.n++] = (range){ROOT, 0, n, 0};
   for (int64_t i = 0; r->ranges.n > 0; i++)
     if (!grow(r, r->ranges.at[--r->ranges.n]) || !text_polls(r->t->cx, i)) return false;
@@ -221,11 +235,11 @@ static bool settle (tree *r) {
   u->ids = keep(&r->t->memory, (size_t)r->nodes.n * sizeof *u->ids);
   if (u->nodes == NULL || u->ids == NULL) return false;
   for (int64_t i = 0; i < r->nodes.n; i++) {
-    const uint32_t id = u->ids[i] = r->nodes.at[i].id;
-    u->nodes[i] = r->nodes.at[i].node;
-    if (id == NO_ID) continue;
-    u->nodes[i].score = r->scores[id];
-    u->nodes[i].special = r->t->tokens[id].special;
+    const grown *g = &r->nodes.at[i];
+    const bool ends = g->id != NO_ID;
+    u->ids[i] = g->id;
+    u->nodes[i] = (node){ends ? r->scores[g->id] : -INFINITY, g->base,
+                         ends && r->t->tokens[g->id].special, g->parent};
   }
   u->ids[ROOT] = r->t->unknown;
   return true;
@@ -242,6 +256,7 @@ static bool build (heed_tokenizer *t, const double *scores, uint32_t n, bool all
   core_free(t->cx, r.pieces, size);
   core_free(t->cx, r.room, size);
   LIST_FREE(t->cx, &r.nodes);
+  LIST_FREE(t->cx, &r.free);
   LIST_FREE(t->cx, &r.ranges);
   return good;
 }
@@ -262,25 +277,34 @@ static bool refuse (heed_tokenizer *t, const char *wanted) {
 
 
 /*
-** A number without an exponent: an integer over a power of ten, both of which doubles hold, so that
-** their quotient is the nearest double, as strtod's result.
+** The double nearest to digits / tens. Both are scaled to fill 64 bits, so that the quotient has 63
+** bits at least, ten more than a double; its lowest bit tells whether there is a remainder.
 */
+static double nearest_quotient (uint64_t digits, uint64_t tens) {
+  if (digits == 0) return 0;
+  const int up = __builtin_clzll(digits), down = __builtin_clzll(tens);
+  const wide n = (wide)(digits << up) << 63, d = tens << down;
+  const uint64_t q = (uint64_t)(n / d) | (n % d != 0);
+  return ldexp((double)q, down - up - 63);
+}
+
+
+/* A number of few digits without an exponent, as strtod reads it, but several times faster. */
 static bool plain_number (const char *s, size_t n, double *to) {
   const bool negative = n > 0 && s[0] == '-';
-  uint64_t digits = 0;
-  double tens = 1;
+  uint64_t digits = 0, tens = 1;
+  int count = 0;
   bool point = false;
-  if (n > PLAIN_LENGTH) return false;
   for (size_t i = negative; i < n; i++) {
     if (s[i] == '.') point = true;
-    else if (s[i] < '0' || s[i] > '9') return false;
+    else if (s[i] < '0' || s[i] > '9' || ++count > MOST_DIGITS) return false;
     else {
       digits = 10 * digits + (uint64_t)(s[i] - '0');
       if (point) tens *= 10;
     }
   }
-  if (digits > UINT64_C(1) << 53) return false;
-  *to = (negative ? -1.0 : 1.0) * (double)digits / tens;
+  const double size = nearest_quotient(digits, tens);
+  *to = negative ? -size : size;
   return true;
 }
 
