@@ -99,8 +99,8 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
 
 
 /*
-** The same of one row, which takes as long as memory does: columns take turns of some vectors, and
-** are fetched so. Of T itself the first cache suffices.
+** The same of one row, and a b that is in no near cache: it takes as long as memory does. Columns
+** take turns of some vectors, and are fetched in that order. Of T itself the first cache suffices.
 */
 INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, const char *b,
                             T *c, const T *addend, int64_t n) {
@@ -114,17 +114,19 @@ INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, 
     FN(vector) sum[DOT_ROWS][4] = {{{0}}};
     end = smaller(depth, k + DOT_STEPS * LANES);
     for (; k + turn <= end; k += turn) {
+      FN(vector) line[DOT_TURN];
+      UNROLL for (int i = 0; i < DOT_TURN; i++) line[i] = FN(load)(a + k + i * LANES);
       UNROLL for (int j = 0; j < 4; j++) {
         if (type != TYPE) fetch_far(at[j] + far.at, bytes);
         fetch_near(at[j] + near.at, bytes);
-        UNROLL for (int i = 0; i < turn; i += LANES)
-          sum[0][j] += FN(load)(a + k + i) * FN(load_from)(type, at[j], k + i, LANES);
+        UNROLL for (int i = 0; i < DOT_TURN; i++)
+          sum[0][j] += line[i] * FN(load_from)(type, at[j], k + i * LANES, LANES);
       }
       later_step(&near, bytes, row, next);
       if (type != TYPE) later_step(&far, bytes, row, next);
     }
-    for (; k < end; k += LANES)
-      FN(dot_step)(1, type, sum, a, 0, at, k, (int)smaller(end - k, LANES));
+    for (; k + LANES <= end; k += LANES) FN(dot_step)(1, type, sum, a, 0, at, k, LANES);
+    if (k < end) FN(dot_step)(1, type, sum, a, 0, at, k, (int)(end - k));
     k = end;
     FN(add_totals)(sum[0], total[0]);
   }
@@ -138,8 +140,7 @@ typedef void (*FN(dot_kernel)) (const FN(one) *x, const T *a, const char *b, T *
   static void FN(dots_##name##_##rows) (const FN(one) *x, const T *a, const char *b, T *c, \
                                         const T *addend, int64_t n, const char *line, \
                                         int64_t near) { \
-    if (rows == 1) FN(dot_turns)(type, x, a, b, c, addend, n); \
-    else FN(dot_tile)(rows, type, x, a, b, c, addend, n, line, near); \
+    FN(dot_tile)(rows, type, x, a, b, c, addend, n, line, near); \
   }
 #define DOTS_NAME(name, type, rows) FN(dots_##name##_##rows),
 #define ALL_ROWS(X, name, type) EACH_DOT_ROW(X, name, type)
@@ -150,25 +151,52 @@ static const FN(dot_kernel) FN(dot_kernels)[][DOT_ROWS] = {
 };
 
 
+#define TURNS(name, type) \
+  static void FN(turns_##name) (const FN(one) *x, const T *a, const char *b, T *c, \
+                                const T *addend, int64_t n) { \
+    FN(dot_turns)(type, x, a, b, c, addend, n); \
+  }
+#define TURNS_NAME(name, type) FN(turns_##name),
+#define OF_SOURCE(X, name, type) X(name, type)
+FN(EACH_SOURCE)(OF_SOURCE, TURNS)
+static void (*const FN(turn_kernels)[]) (const FN(one) *x, const T *a, const char *b, T *c,
+                                         const T *addend, int64_t n) = {
+  FN(EACH_SOURCE)(OF_SOURCE, TURNS_NAME)
+};
+
+
+static const T *FN(addend_at) (const FN(product) *p, int64_t i, int64_t j) {
+  return p->addend == NULL ? NULL : p->addend + i * p->addend_row + j * p->addend_column;
+}
+
+/* The one row, and four columns from 'j' on. */
+static void FN(turns_at) (const FN(one) *x, int64_t j) {
+  FN(turn_kernels)[x->source](x, x->a, FN(b_at)(x, j * x->b_column), x->c + j,
+                              FN(addend_at)(&x->p, 0, j), smaller(x->columns - j, 4));
+}
+
 /*
 ** At most DOT_ROWS rows from 'i' on, and four columns from 'j' on; 'line' and 'near' say what is
 ** fetched meanwhile.
 */
 static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const void *line, int64_t near) {
   const FN(product) *p = &x->p;
-  const T *addend = p->addend == NULL ? NULL
-                    : p->addend + i * p->addend_row + j * p->addend_column;
   FN(dot_kernels)[x->source][smaller(x->rows - i, DOT_ROWS) - 1](
-    x, x->a + i * p->a_row, FN(b_at)(x, j * x->b_column), x->c + i * p->c_row + j, addend,
-    smaller(x->columns - j, 4), line, near);
+    x, x->a + i * p->a_row, FN(b_at)(x, j * x->b_column), x->c + i * p->c_row + j,
+    FN(addend_at)(p, i, j), smaller(x->columns - j, 4), line, near);
 }
 
 
 /* Columns 4 'from' to 4 'to' - 1: b is read once. */
 static void FN(dot_columns) (const FN(one) *x, int64_t from, int64_t to) {
+  const int64_t row = x->p.depth * FN(b_bytes)(x), end = smaller(4 * to, x->columns);
   const bool in_line = x->b_column == x->p.depth;
-  const int64_t near = in_line ? smaller(4 * x->p.depth * FN(b_bytes)(x), BYTES_NEAR) : 0;
-  for (int64_t j = 4 * from; j < smaller(4 * to, x->columns); j += 4) {
+  const int64_t near = in_line ? smaller(4 * row, BYTES_NEAR) : 0;
+  if (x->rows == 1 && x->columns * row > TURN_BYTES) {
+    for (int64_t j = 4 * from; j < end; j += 4) FN(turns_at)(x, j);
+    return;
+  }
+  for (int64_t j = 4 * from; j < end; j += 4) {
     const char *b = FN(b_at)(x, j * x->b_column);
     for (int64_t i = 0; i < x->rows; i += DOT_ROWS) FN(dots_at)(x, i, j, b, near);
   }
@@ -229,5 +257,8 @@ static void FN(dots_alone) (FN(one) *x) { FN(dot_some)(x, 0, FN(dot_tiles)(x)); 
 #undef DOTS_NAME
 #undef ALL_ROWS
 #undef SOURCE_ROWS
+#undef TURNS
+#undef TURNS_NAME
+#undef OF_SOURCE
 
 #endif

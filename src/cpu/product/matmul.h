@@ -15,7 +15,8 @@
 #include "cpu/vector/elementwise.h"
 
 #define DOT_STEPS 256              /* of a sum in lanes, before it is added up in double */
-#define DOT_TURN 4                 /* vectors of a column, before those of the next one */
+#define DOT_TURN 4                 /* vectors of a column, before those of the next one, */
+#define TURN_BYTES (1 << 20)       /* where b has more than so many */
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
 #define BLOCK_COLUMNS 512          /* of packed b, and of c: it is read for each block of depth */
 #define BLOCK_ROWS (16 * TILE_ROWS)
