@@ -3,6 +3,7 @@
 
 local files = require "spec.support.files"
 local pictures = require "spec.support.pictures"
+local plot = require "heed.plot"
 
 -- The drawings, by the name in their first lines.
 local golden, names = {}, {}
@@ -37,4 +38,18 @@ describe("a picture", function()
       assert.is_nil(difference(golden[entry[1]], pictures.text(entry)))
     end)
   end
+end)
+
+
+describe("a heat map in a row", function()
+  it("is as wide as its scale, also where that has few steps", function()
+    local small = plot.heat{{-1.234e-100, 1.234e-100}}
+    local p = plot.row{small, plot.heat{{0, 1}}}
+    for columns, steps in pairs{[22] = "", [23] = ".@", [24] = ".+@"} do
+      local text = p:text(false, columns)
+      assert.equal(steps, text:match "1%.23e%-100 (%p+) " or "")
+      assert.equal(steps == "" and "..@@   ..@@\n       0 .:-=+*#%@ 1"
+                   or small:text(false, columns) .. "\n\n..@@\n0 .:-=+*#%@ 1", text)
+    end
+  end)
 end)
