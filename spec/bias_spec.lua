@@ -311,6 +311,12 @@ describe("a bias as a module", function()
     } do
       assert.matches(what, message(call))
     end
+    for _, b in ipairs{bias.alibi(2), bias.t5{heads = 2}, bias.relative(heed.zeros(2, 7)),
+                       bias.tensor(heed.zeros(2, 3, 3)), bias.alibi(2) + bias.t5{heads = 2}} do
+      assert.matches("at most 3 arguments expected, got 4",
+                     message(b.distances, b, 3, 3, heed.ones(1), 4))
+      assert.matches("no argument expected, got 4", message(b.matrix, b, 4))
+    end
   end)
 end)
 

@@ -233,3 +233,65 @@ describe("a replay that fails", function()
     end
   end)
 end)
+
+
+describe("calls of one kind", function()
+  local device = heed.default_device()
+  before_each(function() heed.default_device("cpu") end)
+  after_each(function() heed.default_device(device) end)
+
+  -- A captured function, and how often it was called itself.
+  local function counted(work)
+    local n = 0
+    return heed.capture(function(...)
+      n = n + 1
+      return work(...)
+    end), function()
+      local before = n
+      n = 0
+      return before
+    end
+  end
+
+  it("are those whose tables hold the same, in any order", function()
+    local f, calls = counted(function(x) return x + 1 end)
+    local list = {1, 2, 3, 0.5, "a", "b", "c", true, print, pairs, ipairs, next, type, rawget}
+    for first = 1, #list do
+      local t = {}
+      for i = 1, #list do t[list[(first + i) % #list + 1]] = (first + i) % #list end
+      for _ = 1, 3 do f(heed.ones(2), t) end
+      assert.equal(first == 1 and 2 or 0, calls())
+    end
+  end)
+
+  it("have 8 recordings, and call f from then on", function()
+    local w = heed.ones(2)
+    local f, calls = counted(function(x) return x * w end)
+    f(heed.ones(2))
+    for i = 1, 8 do
+      w:set_(heed.ones(2) * i)
+      calls()
+      for _ = 1, 3 do assert.same({i, i}, f(heed.ones(2)):totable()) end
+      assert.equal(1, calls())
+    end
+    w:set_(heed.ones(2) * 9)
+    for _ = 1, 3 do assert.same({9, 9}, f(heed.ones(2)):totable()) end
+    assert.equal(3, calls())
+  end)
+
+  it("call f once where they share memory that it changes", function()
+    local f, calls = counted(function(a, b)
+      a:add_(10)
+      return b * 1
+    end)
+    for _ = 1, 2 do f(heed.ones(2), heed.ones(2)) end
+    assert.equal(2, calls())
+    for _ = 1, 9 do
+      local u = heed.ones(3)
+      assert.same({11, 1}, f(u:narrow(1, 1, 2), u:narrow(1, 2, 2)):totable())
+      assert.equal(1, calls())
+    end
+    assert.same({1, 1}, f(heed.ones(2), heed.ones(2)):totable())
+    assert.equal(0, calls())
+  end)
+end)

@@ -30,6 +30,12 @@ end
 
 
 describe("completion", function()
+  -- The first one, as later ones load all of heed.
+  it("loads a part of heed that a line names", function()
+    offers("heed.search.", "index", "load")
+    offers("heed.position.", "rope")
+  end)
+
   it("of a name has globals and words of Lua, sorted, whatever stands before it", function()
     assert.same({"softest"}, at_end "so")
     assert.same({"heed"}, at_end "print(1 + #t .. he")
@@ -50,11 +56,13 @@ describe("completion", function()
       ["x:sum{"] = "dim dtype keepdim", ["heed.sum{"] = "dim dtype keepdim",
       ["x:add{"] = "alpha other", ["x:view{"] = "size", ["x:to{"] = "target",
       ["x:backward{"] = "retain_graph", ["x:allclose{"] = "atol equal_nan rtol",
+      ["m:query{"] = "rescore",
       ["heed.allclose(x, y, {"] = "atol equal_nan rtol", ["heed.load{"] = "device mapped verify",
     } do
       assert.equal(wanted, table.concat(at_end(line), " "))
     end
-    for _, line in ipairs{"heed.manual_seed{", "heed.where{", "heed.isatty{"} do
+    for _, line in ipairs{"heed.manual_seed{", "heed.where{", "heed.isatty{", "x:query{",
+                          "unknown:query{"} do
       offers(line, "heed", "nn")                        -- no options: any name
       assert.is_false(has(at_end(line), "seed") or has(at_end(line), "condition"))
     end

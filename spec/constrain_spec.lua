@@ -177,6 +177,8 @@ describe("heed.constrain.answers", function()
     for _, name in ipairs{"complete", "over"} do
       assert.matches(name .. ": at most 1 argument ", message(c[name], c, ids, 2), 1, true)
     end
+    assert.matches("check_tokenizer: at most 2 arguments",
+                   message(c.check_tokenizer, c, "f", tok, 3), 1, true)
     assert.equal("heed.Constraint(constrain.answers)", tostring(c))
   end)
 end)

@@ -2,7 +2,10 @@
 -- says how spec/golden/pictures.txt is made.
 
 local files = require "spec.support.files"
+local gnuplot = require "heed.plot.gnuplot"
+local heed = require "heed"
 local pictures = require "spec.support.pictures"
+local plot = require "heed.plot"
 
 -- The drawings, by the name in their first lines.
 local golden, names = {}, {}
@@ -37,4 +40,40 @@ describe("a picture", function()
       assert.is_nil(difference(golden[entry[1]], pictures.text(entry)))
     end)
   end
+end)
+
+
+describe("a heat map in a row", function()
+  it("is as wide as its scale, also where that has few steps", function()
+    local small = plot.heat{{-1.234e-100, 1.234e-100}}
+    local p = plot.row{small, plot.heat{{0, 1}}}
+    for columns, steps in pairs{[22] = "", [23] = ".@", [24] = ".+@"} do
+      local text = p:text(false, columns)
+      assert.equal(steps, text:match "1%.23e%-100 (%p+) " or "")
+      assert.equal(steps == "" and "..@@   ..@@\n       0 .:-=+*#%@ 1"
+                   or small:text(false, columns) .. "\n\n..@@\n0 .:-=+*#%@ 1", text)
+    end
+  end)
+end)
+
+
+describe("a picture's script", function()
+  it("is made up to 20000 pixels in width or height", function()
+    local function drawn(format, ...)
+      local script, why = gnuplot.script(plot.heat(heed.zeros(...)), format, "out")
+      if script then return script:match "size (%d+), (%d+)" end
+      return why:match "(%d+) x (%d+) pixels"
+    end
+    local function larger(a, b) return math.max(a // 1, b // 1) end
+    for format, scale in pairs{svg = 1, png = 2} do
+      for _, shape in ipairs{{0, 1}, {1, 0}} do
+        local function at(n) return format, shape[1] * n + 1, shape[2] * n + 1 end
+        local most = 11000 - larger(drawn(at(11000))) // scale + 20000 // scale
+        assert.equal(20000, larger(drawn(at(most))))
+        assert.is_string(gnuplot.script(plot.heat(heed.zeros(select(2, at(most)))), format, "out"))
+        assert.equal(20000 + scale, larger(drawn(at(most + 1))))
+        assert.is_nil(gnuplot.script(plot.heat(heed.zeros(select(2, at(most + 1)))), format, "out"))
+      end
+    end
+  end)
 end)

@@ -443,6 +443,8 @@ describe("heed.profile", function()
     local none = heed.profile(function() end)
     assert.matches("plot: there are no layers", message_of(none.plot, none, "layers"))
     assert.matches("write p:plot", message_of(p.plot))
+    assert.matches("plot: at most 2 arguments expected, got 3", message_of(p.plot, p, nil, 1, 3))
+    assert.matches("text: at most 1 argument expected, got 2", message_of(p.text, p, 1, 2))
   end)
 
   it("prints and draws as many as are asked for", function()

@@ -144,6 +144,25 @@ describe("training", function()
     assert.is_true(close(p:item(), -1, 0, 1e-4))
   end)
 
+  it("scales losses for float16, by the scaler that is given or one of its own", function()
+    local function trained(dtype, scaler)
+      local p = nn.Parameter(heed.ones(1))
+      heed.train(options{
+        model = function() return p * 1 end, loss = function(y) return y:sum() * 1e35 end,
+        optimizer = optim.SGD({p}, {lr = 1e-35}), steps = 1, autocast = dtype, scaler = scaler,
+      })
+      return p:item()
+    end
+    assert.is_true(close(0, trained(), 0, 1e-4))
+    assert.is_true(close(0, trained "bfloat16", 0, 1e-4))
+    assert.equal(1, trained "float16")               -- 2^16 times the gradient is infinite
+    local given, high = optim.Scaler{init_scale = 4}, optim.Scaler()
+    assert.is_true(close(0, trained("float16", given), 0, 1e-4))
+    assert.equal(4, given:get_scale())
+    assert.equal(1, trained("bfloat16", high))
+    assert.equal(2.0 ^ 15, high:get_scale())
+  end)
+
   it("reports how far it is", function()
     local lines = {}
     heed.train(options{print = function(line) lines[#lines + 1] = line end})

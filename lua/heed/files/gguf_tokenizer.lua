@@ -139,8 +139,8 @@ local function pairing(v, first, last, of)
 end
 
 
--- The begin and the end that texts get, which a key may say.
-local function around(v, begins, ends, of)
+-- The begin and the end that texts get: what keys say, else `begins` and `ends`.
+local function around(v, of, begins, ends)
   local function part_of(part, otherwise)
     return flag(v.metadata, "add_" .. part .. "_token", otherwise) and needed(v, part) or nil
   end
@@ -231,7 +231,7 @@ local function byte_pairs(v)
   return {
     added_tokens = added_tokens(v), normalizer = split.nfc and {type = "NFC"} or nil,
     pre_tokenizer = gguf_tokenizer.pre_tokenizer(split), decoder = gguf_tokenizer.bytes,
-    post_processor = around(v, split.bos or false, false, 1),
+    post_processor = around(v, 1, split.bos or false, false),
     model = {type = "BPE", vocab = ids_of(v), merges = json.array(merges),
              ignore_merges = split.whole or false},
   }
@@ -266,14 +266,14 @@ end
 
 local function joined(v)
   local content = pieces(v, 2, false)
-  content.post_processor = around(v, true, false, 1)
+  content.post_processor = around(v, 1, true, false)
   return content
 end
 
 
 local function unigram(v)
   local content = pieces(v, 1, true)
-  content.post_processor = around(v, false, true, 0)
+  content.post_processor = around(v, 0, false, true)
   return content
 end
 
@@ -321,7 +321,7 @@ end
 function gguf_tokenizer.around(metadata)
   local v, model = read_vocabulary(metadata), get(metadata, "model")
   if model == "bert" then return around_words(v) end
-  return around(v, false, false, model == "t5" and 0 or 1)
+  return around(v, model == "t5" and 0 or 1)
 end
 
 

@@ -37,7 +37,7 @@ end
 local function rope_scaling(take, factors)
   local kind, factor = take("rope.scaling.type"), take("rope.scaling.factor")
   local original = take("rope.scaling.original_context_length")
-  if kind == "none" or kind == nil then kind = nil end
+  if kind == "none" then kind = nil end
   if factors then
     if kind then refuse.with("rope_freqs beside rope.scaling.type are not known") end
     return {rope_type = "longrope", short_factor = factors, long_factor = factors, factor = 1.0,
