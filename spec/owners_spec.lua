@@ -181,3 +181,67 @@ describe("heed.core lets go of", function()
     end)
   end)
 end)
+
+
+describe("heed.core holds, where finalisers take them out of lists while it runs,", function()
+  local core = require "heed.core"
+  local SIDE <const>, LISTS <const> = 1024, 12
+  setup(device.cpu)
+  teardown(device.back)
+
+  -- Calls f; every cycle of the collector within it empties the lists. Two cycles at least: the
+  -- second one takes what stood in them.
+  local function emptied(lists, f)
+    local cycles, on = 0, true
+    local function arm()
+      setmetatable({}, {__gc = function()
+        cycles = cycles + 1
+        for _, list in ipairs(lists) do
+          for i = #list, 1, -1 do list[i] = nil end
+        end
+        if on then arm() end
+      end})
+    end
+    collectgarbage()
+    collectgarbage()
+    arm()
+    f()
+    on = false
+    assert.is_true(cycles > 1)
+  end
+
+  -- Operands behind the second are the targets before them: they must be copied, which takes
+  -- memory. The first target and the first two operands stand in the lists alone.
+  local function check_writes(write)
+    local function full(i) return heed.full({SIDE, SIDE}, i + 0.0) end
+    local targets, operands, kept = {full(1), full(2)}, {full(-1), full(-2)}, {}
+    for i = 3, LISTS do targets[i], operands[i] = full(i), targets[i - 1] end
+    table.move(targets, 2, LISTS, 2, kept)
+    emptied({targets, operands}, function() write(targets, operands) end)
+    assert.is_true(kept[2]:eq(-2):all())
+    for i = 3, LISTS do assert.is_true(kept[i]:eq(i - 1):all()) end
+  end
+
+  it("targets and operands of steps", function()
+    check_writes(function(targets, operands) core.optim_step({}, nil, targets, operands) end)
+  end)
+
+  it("targets and operands of changes", function()
+    check_writes(function(targets, operands)
+      core.commit("f", {targets = targets, operands = operands})
+    end)
+  end)
+
+  it("parameters, gradients and states of steps", function()
+    local ps, gs, means, last = {}, {}, {}, nil
+    for i = 1, LISTS do
+      last = heed.full({SIDE, SIDE}, i + 0.0)
+      ps[i], gs[i] = last, heed.full({SIDE, SIDE}, 2.0):t()
+      means[i] = heed.zeros(SIDE, SIDE)
+    end
+    emptied({ps, gs, means}, function()
+      core.optim_step{"SGD", ps, gs, {means}, {lr = 1, momentum = 0.5}, 1}
+    end)
+    assert.is_true(last:eq(LISTS - 2):all())
+  end)
+end)
