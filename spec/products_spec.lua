@@ -237,6 +237,29 @@ describe("a batch of products on the CPU", function()
     end
   end)
 
+  -- Columns take turns where one row meets a matrix of more than 1 MiB; beside other rows, none do.
+  it("of one row and a large matrix is that row's of more rows", function()
+    for _, dtype in ipairs(TYPES) do
+      for _, depth in ipairs{15, 64, 100, 576, 1031, 4096, 4200} do
+        local columns = (1 << 20) // (2 * depth) + 6
+        local x = numbers({3, depth}, 3, dtype)
+        local wide = numbers({columns, depth + 5}, 4, dtype)
+        local bias = numbers({columns}, 5, dtype)
+        for name, w in pairs{line = wide:narrow(2, 1, depth):contiguous(),
+                             gaps = wide:narrow(2, 3, depth)} do
+          on_each_level(function(level)
+            local what = ("%s %s %dx%d %s"):format(level, name, columns, depth, dtype)
+            local all = heed.linear(x, w, bias)
+            for i = 1, 3, 2 do
+              assert.is_true(heed.linear(x[{{i, i}}], w, bias):equal(all[{{i, i}}]), what)
+            end
+            assert.is_true(x[2]:matmul(w.mT):equal(x:matmul(w.mT)[2]), what)
+          end)
+        end
+      end
+    end
+  end)
+
   it("adds up the largest quants of blocks, rounded or not", function()
     local row, signs = {}, {}
     for i = 1, 768 do
