@@ -24,7 +24,7 @@ __extension__ typedef unsigned __int128 wide;
 #define FREE UINT32_MAX            /* the parent of a node that is not yet used */
 #define NO_PARENT (FREE - 1)       /* of the root */
 #define BLOCK 256                  /* nodes that are added at once: one for each byte */
-#define WINDOW 8                   /* words of bits, in which room for children is looked for */
+#define WINDOW 8                   /* sets of 64 nodes, where room for children is looked for */
 #define MOST_DIGITS 19             /* of a number that 64 bits hold */
 #define PART 7                     /* bytes of a piece in a key */
 #define FEW 32                     /* pieces that are sorted without counts */
@@ -53,10 +53,10 @@ typedef struct tree {
   heed_tokenizer *t;
   const double *scores;            /* by id */
   LIST(grown) nodes;
-  LIST(uint64_t) free;             /* a bit for each node */
+  LIST(uint64_t) free;             /* sets of 64 nodes: a bit for each that is free */
   LIST(range) ranges;              /* of nodes whose children are still to be found */
   sorted *pieces, *room;
-  uint32_t open;                   /* no node of the words before this one is free */
+  uint32_t open;                   /* the sets before this one are empty */
 } tree;
 
 
@@ -82,7 +82,7 @@ static void sort_few (sorted *p, uint32_t n) {
 
 
 /* By each byte of their keys in turn, the lowest one first; not by one that is the same in all. */
-static void sort_many (sorted *p, sorted *room, uint32_t n) {
+static bool sort_many (heed_context *cx, sorted *p, sorted *room, uint32_t n) {
   const int size = PART + 1;
   uint32_t counts[PART + 1][256] = {{0}};
   sorted *from = p, *to = room;
@@ -91,6 +91,7 @@ static void sort_many (sorted *p, sorted *room, uint32_t n) {
   for (int b = size; b-- > 0; ) {
     uint32_t slot[256], at = 0;
     if (counts[b][key_byte(p[0].key, b)] == n) continue;
+    if (core_poll(cx, NULL)) return false;
     for (int c = 0; c < 256; at += counts[b][c++]) slot[c] = at;
     for (uint32_t i = 0; i < n; i++) to[slot[key_byte(from[i].key, b)]++] = from[i];
     sorted *kept = from;
@@ -98,6 +99,7 @@ static void sort_many (sorted *p, sorted *room, uint32_t n) {
     to = kept;
   }
   if (from != p) memcpy(p, from, n * sizeof *p);
+  return true;
 }
 
 
@@ -105,7 +107,7 @@ static void sort_many (sorted *p, sorted *room, uint32_t n) {
 ** Sorts the pieces of a node by the bytes that come next. Names lie far apart: they are looked at
 ** for two keys at once.
 */
-static void sort (const tree *r, range in) {
+static bool sort (const tree *r, range in) {
   sorted *p = r->pieces + in.first;
   if (in.depth / PART % 2 == 1)
     for (uint32_t i = 0; i < in.n; i++) p[i].key = p[i].next;
@@ -114,8 +116,9 @@ static void sort (const tree *r, range in) {
     p[i].key = key_at(name, in.depth);
     p[i].next = key_at(name, in.depth + PART);
   }
-  if (in.n < FEW) sort_few(p, in.n);
-  else sort_many(p, r->room, in.n);
+  if (in.n >= FEW) return sort_many(r->t->cx, p, r->room, in.n);
+  sort_few(p, in.n);
+  return true;
 }
 
 
@@ -144,12 +147,12 @@ static bool are_free (const tree *r, uint32_t base, const uint8_t *labels, int n
 }
 
 
-/* Looks for a base whose nodes are free, that of the first label in words 'w' to end - 1. */
-static bool base_among (const tree *r, int64_t w, int64_t end, const uint8_t *labels, int n,
+/* Looks for a base whose nodes are free, the first label's in a set from 'at' to end - 1. */
+static bool base_among (const tree *r, int64_t at, int64_t end, const uint8_t *labels, int n,
                         uint32_t *base) {
-  for (; w < end && w < r->free.n; w++)
-    for (uint64_t bits = r->free.at[w]; bits != 0; bits &= bits - 1) {
-      *base = (uint32_t)(64 * w + __builtin_ctzll(bits)) ^ labels[0];
+  for (; at < end && at < r->free.n; at++)
+    for (uint64_t set = r->free.at[at]; set != 0; set &= set - 1) {
+      *base = (uint32_t)(64 * at + __builtin_ctzll(set)) ^ labels[0];
       if (are_free(r, *base, labels, n)) return true;
     }
   return false;
@@ -182,7 +185,7 @@ static uint32_t take_ended (tree *r, range in) {
 
 /* Gives a node its children, whose pieces lie side by side. */
 static bool grow (tree *r, range in) {
-  if (in.depth % PART == 0) sort(r, in);
+  if (in.depth % PART == 0 && !sort(r, in)) return false;
   uint32_t base;
   uint8_t labels[256];
   range children[256];

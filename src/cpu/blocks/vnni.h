@@ -162,7 +162,7 @@ VNNI static void vnni_round (vnni_span *to, int64_t rows, const float *x, int64_
 }
 
 
-/* The same of sums of four products, of which two together are below 32768. */
+/* sums_of_four, where the sum of two neighbours' sizes is below 32768: 16 bits hold it. */
 INLINED __m512i small_sums_of_four (__m512i a, __m512i b, __m512i c, __m512i d) {
   const __m512i ones = _mm512_set1_epi16(1);
   const __m512i ab = _mm512_madd_epi16(_mm512_packs_epi32(a, b), ones);

@@ -99,17 +99,19 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
 
 
 /*
-** The same of one row, and a b that is in no near cache: it takes as long as memory does. Columns
-** take turns of some vectors, and are fetched in that order. Of T itself the first cache suffices.
+** The same of one row and of a b that is larger than near caches: it takes as long as memory does.
+** Columns take turns of some vectors, and are fetched in that order: elements of T into the first
+** cache only.
 */
 INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, const char *b,
                             T *c, const T *addend, int64_t n) {
   const int size = type == TYPE ? BYTES : 2, turn = DOT_TURN * LANES, bytes = turn * size;
-  const int64_t depth = x->p.depth, row = depth * size, next = 4 * x->b_column * size;
+  const int64_t depth = x->p.depth, column = depth * size, next = 4 * x->b_column * size;
   const char *at[4];
   double total[DOT_ROWS][4] = {{0}};
   FN(dot_columns_at)(x, b, n, at);
-  later near = later_by(BYTES_NEAR / 4, row, next), far = later_by(BYTES_AHEAD / 4, row, next);
+  fetched near = fetched_after(BYTES_NEAR / 4, column, next);
+  fetched far = fetched_after(BYTES_AHEAD / 4, column, next);
   for (int64_t k = 0, end; k < depth;) {
     FN(vector) sum[DOT_ROWS][4] = {{{0}}};
     end = smaller(depth, k + DOT_STEPS * LANES);
@@ -122,8 +124,8 @@ INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, 
         UNROLL for (int i = 0; i < DOT_TURN; i++)
           sum[0][j] += line[i] * FN(load_from)(type, at[j], k + i * LANES, LANES);
       }
-      later_step(&near, bytes, row, next);
-      if (type != TYPE) later_step(&far, bytes, row, next);
+      fetched_step(&near, bytes, column, next);
+      if (type != TYPE) fetched_step(&far, bytes, column, next);
     }
     for (; k + LANES <= end; k += LANES) FN(dot_step)(1, type, sum, a, 0, at, k, LANES);
     if (k < end) FN(dot_step)(1, type, sum, a, 0, at, k, (int)(end - k));
@@ -187,12 +189,17 @@ static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const void *lin
 }
 
 
+static bool FN(take_turns) (const FN(one) *x) {
+  return x->rows == 1 && x->columns >= 4 && x->p.depth >= DOT_TURN * LANES &&
+         x->columns * x->p.depth * FN(b_bytes)(x) > TURN_BYTES;
+}
+
 /* Columns 4 'from' to 4 'to' - 1: b is read once. */
 static void FN(dot_columns) (const FN(one) *x, int64_t from, int64_t to) {
-  const int64_t row = x->p.depth * FN(b_bytes)(x), end = smaller(4 * to, x->columns);
+  const int64_t end = smaller(4 * to, x->columns);
   const bool in_line = x->b_column == x->p.depth;
-  const int64_t near = in_line ? smaller(4 * row, BYTES_NEAR) : 0;
-  if (x->rows == 1 && x->columns * row > TURN_BYTES) {
+  const int64_t near = in_line ? smaller(4 * x->p.depth * FN(b_bytes)(x), BYTES_NEAR) : 0;
+  if (FN(take_turns)(x)) {
     for (int64_t j = 4 * from; j < end; j += 4) FN(turns_at)(x, j);
     return;
   }

@@ -15,8 +15,8 @@
 #include "cpu/vector/elementwise.h"
 
 #define DOT_STEPS 256              /* of a sum in lanes, before it is added up in double */
-#define DOT_TURN 4                 /* vectors of a column, before those of the next one, */
-#define TURN_BYTES (1 << 20)       /* where b has more than so many */
+#define DOT_TURN 4                 /* vectors of a column that are read before the next column's */
+#define TURN_BYTES (1 << 20)       /* of b, above which columns take turns */
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
 #define BLOCK_COLUMNS 512          /* of packed b, and of c: it is read for each block of depth */
 #define BLOCK_ROWS (16 * TILE_ROWS)
@@ -60,25 +60,25 @@
   X(Y, own, TYPE) X(Y, bfloat16, HEED_BFLOAT16) X(Y, float16, HEED_FLOAT16)
 
 /*
-** Rows that are read in turns, some bytes of each; behind the last of them the next rows begin.
-** What is fetched has the order of what is read, with which memory is fastest.
+** Lines of memory that are read in turns, some bytes of each; behind the last line the next ones
+** begin. What is fetched has the order of what is read, with which memory is fastest.
 */
-typedef struct later {             /* what is read some time after the first bytes of a row */
-  int64_t at;                      /* bytes from the beginning of the row */
-  int64_t left;                    /* from there to the end of its own row */
-} later;
+typedef struct fetched {           /* a place in a line, or in a later one */
+  int64_t at;                      /* bytes from the beginning of the line that is read */
+  int64_t left;                    /* bytes from the place to the end of its own line */
+} fetched;
 
-/* So many bytes later. Rows of 'row' bytes begin 'next' bytes behind those that they follow. */
-INLINED later later_by (int64_t bytes, int64_t row, int64_t next) {
-  return (later){bytes / row * next + bytes % row, row - bytes % row};
+/* The place that is read after so many bytes of lines of 'line' bytes, at distances of 'next'. */
+INLINED fetched fetched_after (int64_t bytes, int64_t line, int64_t next) {
+  return (fetched){bytes / line * next + bytes % line, line - bytes % line};
 }
 
-INLINED void later_step (later *l, int64_t bytes, int64_t row, int64_t next) {
-  l->at += bytes;
-  l->left -= bytes;
-  if (l->left > 0) return;
-  l->at += next - row;
-  l->left += row;
+INLINED void fetched_step (fetched *f, int64_t bytes, int64_t line, int64_t next) {
+  f->at += bytes;
+  f->left -= bytes;
+  if (f->left > 0) return;
+  f->at += next - line;
+  f->left += line;
 }
 
 
