@@ -186,7 +186,7 @@ end)
 
 -- Beside what follows of the definition, each token by itself.
 describe("the ids that a constraint lets through", function()
-  -- What each token adds to a text, as where the letter a stands before it.
+  -- The bytes that each token adds to a text, as where the letter a stands before it.
   local function texts_of(tok)
     local texts, before = {}, tok:encode("a", {special = false}):totable()
     local text = tok:decode(before)

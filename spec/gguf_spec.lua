@@ -328,7 +328,7 @@ describe("a model in a GGUF file", function()
 end)
 
 
--- What a config.json would say of a file's metadata, behind the least that a model has.
+-- The config.json that a file's metadata stand for, behind the least that a model has.
 describe("the configuration of a model in a GGUF file", function()
   local function values(keys, tensors, architecture)
     local name = architecture or "llama"

@@ -370,7 +370,7 @@ INLINED void load_span_across (const heed_type type, const uint8_t *at, int64_t 
   }
 }
 
-/* What load_span adds to a quant, so that it is not negative, and the most that it is then. */
+/* The number that load_span adds to a quant, which is not negative then, and the largest sum. */
 enum {
   ZERO_q8_0 = 128, ZERO_q4_0 = 8, ZERO_q4_1 = 0, ZERO_q5_0 = 16, ZERO_q5_1 = 0, ZERO_q2_k = 128,
   ZERO_q3_k = 128, ZERO_q4_k = 0, ZERO_q5_k = 0, ZERO_q6_k = 32
