@@ -26,6 +26,7 @@ const cpu_level *cpu_level_of (const device *d);
 const cpu_level *cpu_level_best (void);
 const cpu_level *cpu_level_find (const char *name);      /* NULL: unknown, or this CPU lacks it */
 const char *cpu_level_name (const cpu_level *level);
+bool cpu_fetches (void);
 
 /* }================================================================== */
 
@@ -33,6 +34,7 @@ const char *cpu_level_name (const cpu_level *level);
 typedef struct cpu {
   device device;                   /* first: a device * is a cpu * */
   const cpu_level *level;
+  bool fetches;                    /* see levels.c: which way columns are read (dots.h) */
   heed_context *cx;                /* whose memory is counted */
   pool *pool;
   generator *random;

@@ -231,10 +231,10 @@ VNNI INLINED void vnni_whole (const heed_type type, const int elements, const in
                               const vnni_span *x, int64_t k, const int rows, __m512 *sum) {
   UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm512_setzero_ps();
   for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x += rows) {
-    fetch_blocks(w, SPAN / elements * bytes);
+    fetch_line(w, SPAN / elements * bytes);
     vnni_step(type, has_least, group, w, 2 * bytes, SPAN / elements, x, rows, sum);
   }
-  fetch_blocks(w, k / elements * bytes);
+  fetch_line(w, k / elements * bytes);
 }
 
 

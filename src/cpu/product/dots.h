@@ -100,13 +100,14 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
 
 /*
 ** The same of one row and of a b that is larger than near caches: it takes as long as memory does.
-** Columns take turns of some vectors, and are fetched in that order: elements of T into the first
-** cache only.
+** Columns take turns of some vectors, and are fetched in that order, if the CPU wants it: elements
+** of T into the first cache only.
 */
 INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, const char *b,
                             T *c, const T *addend, int64_t n) {
   const int size = type == TYPE ? BYTES : 2, turn = DOT_TURN * LANES, bytes = turn * size;
   const int64_t depth = x->p.depth, column = depth * size, next = 4 * x->b_column * size;
+  const bool fetches = x->m->self->fetches;
   const char *at[4];
   double total[DOT_ROWS][4] = {{0}};
   FN(dot_columns_at)(x, b, n, at);
@@ -119,8 +120,8 @@ INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, 
       FN(vector) line[DOT_TURN];
       UNROLL for (int i = 0; i < DOT_TURN; i++) line[i] = FN(load)(a + k + i * LANES);
       UNROLL for (int j = 0; j < 4; j++) {
-        if (type != TYPE) fetch_far(at[j] + far.at, bytes);
-        fetch_near(at[j] + near.at, bytes);
+        if (fetches && type != TYPE) fetch_far(at[j] + far.at, bytes);
+        if (fetches) fetch_near(at[j] + near.at, bytes);
         UNROLL for (int i = 0; i < DOT_TURN; i++)
           sum[0][j] += line[i] * FN(load_from)(type, at[j], k + i * LANES, LANES);
       }
@@ -134,6 +135,43 @@ INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, 
   }
   FN(dot_end)(1, x, total, c, addend, n);
 }
+
+
+/*
+** The scalar product of the one row and a column. The CPU itself fetches elements of T; 16-bit
+** floats, which are worked on for longer, are fetched here.
+*/
+INLINED double FN(dot_column) (const heed_type type, const T *a, const char *b, int64_t depth) {
+  const int step = 4 * LANES, size = type == TYPE ? BYTES : 2;
+  double total = 0;
+  for (int64_t k = 0, end; k < depth; k = end) {
+    FN(vector) sum[GROUP] = {{0}};
+    end = smaller(depth, k + DOT_STEPS * LANES);
+    for (; k + step <= end; k += step) {
+      if (type != TYPE) fetch_far(b + k * size + ONE_AHEAD, step * size);
+      if (type != TYPE) fetch_near(b + k * size + ONE_NEAR, step * size);
+      UNROLL for (int i = 0; i < step; i += LANES)
+        sum[0] += FN(load)(a + k + i) * FN(load_from)(type, b, k + i, LANES);
+    }
+    for (int lanes; k < end; k += lanes) {
+      lanes = (int)smaller(end - k, LANES);
+      sum[0] += FN(load_some)(a + k, lanes) * FN(load_from)(type, b, k, lanes);
+    }
+    total += FN(totals)(sum)[0];
+  }
+  return total;
+}
+
+/* The same where the CPU reads a single line of memory fastest: columns are read one by one. */
+INLINED void FN(dot_one_by_one) (const heed_type type, const FN(one) *x, const T *a, const char *b,
+                                 T *c, const T *addend, int64_t n) {
+  const int64_t column = x->b_column * FN(b_bytes)(x);
+  double total[DOT_ROWS][4];
+  for (int64_t j = 0; j < n; j++)
+    total[0][j] = FN(dot_column)(type, a, b + j * column, x->p.depth);
+  FN(dot_end)(1, x, total, c, addend, n);
+}
+
 
 typedef void (*FN(dot_kernel)) (const FN(one) *x, const T *a, const char *b, T *c,
                                 const T *addend, int64_t n, const char *line, int64_t near);
@@ -156,7 +194,9 @@ static const FN(dot_kernel) FN(dot_kernels)[][DOT_ROWS] = {
 #define TURNS(name, type) \
   static void FN(turns_##name) (const FN(one) *x, const T *a, const char *b, T *c, \
                                 const T *addend, int64_t n) { \
-    FN(dot_turns)(type, x, a, b, c, addend, n); \
+    const bool turns = x->m->self->fetches || (type == TYPE && x->p.depth > ONE_DEPTH); \
+    if (turns) FN(dot_turns)(type, x, a, b, c, addend, n); \
+    else FN(dot_one_by_one)(type, x, a, b, c, addend, n); \
   }
 #define TURNS_NAME(name, type) FN(turns_##name),
 #define OF_SOURCE(X, name, type) X(name, type)

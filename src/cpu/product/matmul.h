@@ -17,6 +17,9 @@
 #define DOT_STEPS 256              /* of a sum in lanes, before it is added up in double */
 #define DOT_TURN 4                 /* vectors of a column that are read before the next column's */
 #define TURN_BYTES (1 << 20)       /* of b, above which columns take turns */
+#define ONE_DEPTH (16384 / BYTES)  /* of a row that stays in the first cache beside a column */
+#define ONE_AHEAD 12288            /* bytes behind those of a column that are read now */
+#define ONE_NEAR 2048
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
 #define BLOCK_COLUMNS 512          /* of packed b, and of c: it is read for each block of depth */
 #define BLOCK_ROWS (16 * TILE_ROWS)

@@ -40,14 +40,10 @@ INLINED void fetch_near (const void *at, int64_t bytes) {
   UNROLL for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + i);
 }
 
-/* The same distances of blocks, which are worked on for longer. */
-#define BLOCKS_AHEAD 11520
-#define BLOCKS_NEAR 6912
-
-/* Fetches blocks that come behind those at 'at', of so many bytes, which are read now. */
-INLINED void fetch_blocks (const uint8_t *at, int64_t bytes) {
-  fetch_far(at + BLOCKS_AHEAD, bytes);
-  fetch_near(at + BLOCKS_NEAR, bytes);
+/* Fetches what lies behind 'bytes' at 'at', which are read now. */
+INLINED void fetch_line (const uint8_t *at, int64_t bytes) {
+  fetch_far(at + BYTES_AHEAD, bytes);
+  fetch_near(at + BYTES_NEAR, bytes);
 }
 
 /* Rows of a tile of a product: its accumulators, two vectors a row, nearly fill the registers. */
