@@ -267,6 +267,16 @@ describe("a limit", function()
     os.remove(path)
   end)
 
+  it("is asked for what tables of numbers hold", function()
+    local x <close> = heed.zeros(1000, {device = "cpu"})
+    local before = heed.memory().limit
+    heed.memory{limit = heed.memory().live + 10}
+    local why = message(heed.tensor, {{1}, {2}})
+    heed.memory{limit = before}
+    assert.matches("tensor: memory limit of .*, what the tables hold needs 16 bytes more$", why)
+    assert.equal(4000, #x:data())
+  end)
+
   it("is reported as live, other, cached, peak and limit", function()
     local now = heed.memory()
     for _, key in ipairs {"live", "other", "cached", "peak", "limit"} do

@@ -187,8 +187,8 @@ heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type) {
   heed_type read = s.type <= HEED_INT64 ? HEED_INT64 : HEED_FLOAT64;
   size_t n = 1;
   for (int k = 0; k < s.rank; k++) n *= (size_t)(s.size[k] < 0 ? (s.size[k] = 0) : s.size[k]);
-  check_room(L, function_name(L), (n + 1) * 8, "what the tables hold");
-  char *data = lua_newuserdatauv(L, (n + 1) * 8, 0), *at = data;
+  check_room(L, function_name(L), n * 8, "what the tables hold");
+  char *data = lua_newuserdatauv(L, n * 8, 0), *at = data;
   lua_insert(L, -2);
   gather(&s, 0, read, &at);
   fill(L, made, heed_empty(named(L), wanted, s.rank, s.size));
