@@ -328,6 +328,16 @@ describe("heed.profile", function()
     assert.same({3, 3, 3}, {found.Deep.calls, found.inner.calls, found["later.1"].calls})
   end)
 
+  it("knows the layers of a program that had none before it", function()
+    local command = ("LUA_PATH='%s' LUA_CPATH='%s' %s -e '%s' 2>&1"):format(
+      package.path, package.cpath, os.getenv "LUA" or "lua5.4", [[
+        local heed = require "heed"
+        local p = heed.profile(function() return heed.nn.Tanh()(heed.ones(2)) end)
+        print(#p.layers, p.layers[1] and p.layers[1].name)]])
+    local pipe <close> = assert(io.popen(command))
+    assert.equal("1\tTanh\n", pipe:read "a")
+  end)
+
   if_fused("has the operations and layers of captured steps", function()
     local device = heed.default_device()
     finally(function() heed.default_device(device) end)
