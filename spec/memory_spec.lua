@@ -121,6 +121,18 @@ describe("a scope", function()
     assert.same({1.0, 1.0}, w:detach():totable())
   end)
 
+  it("frees what a scope in it gave, unless it gives that too", function()
+    local lost, kept
+    kept = heed.scope(function()
+      local first
+      first, lost = heed.scope(function() return heed.ones(2), heed.zeros(3) end)
+      assert.same({0.0, 0.0, 0.0}, lost:totable())
+      return first
+    end)
+    assert.same({1.0, 1.0}, kept:totable())
+    assert.error_matches(function() return lost + 1 end, "released")
+  end)
+
   it("passes arguments, cycles and errors through, and frees all the same", function()
     local lost
     local cycle = {}

@@ -311,6 +311,20 @@ describe("heed.profile", function()
     assert.equal(0, core.layer())
   end)
 
+  it("takes none of Lua's memory for a call of a layer", function()
+    local model, x, grown = nn.Sequential{nn.Identity(), nn.Identity()}, heed.ones(2), nil
+    finally(function() collectgarbage "restart" end)
+    heed.profile(function()
+      for _ = 1, 2 do model(x) end
+      collectgarbage()
+      collectgarbage "stop"
+      local before = collectgarbage "count"
+      for _ = 1, 100 do model(x) end
+      grown = collectgarbage "count" - before
+    end)
+    assert.is_true(grown < 8, ("%g KiB"):format(grown))
+  end)
+
   it("finds the names of modules that came later, and of one that calls itself", function()
     local Deep = nn.Module:extend("Deep")
     function Deep.init(self) self.inner, self.later = nn.Linear(2, 2), false end
