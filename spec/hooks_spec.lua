@@ -207,6 +207,14 @@ describe("register_hook", function()
     assert.matches("inner$", why)
   end)
 
+  it("leaves the name of its pass to no later call", function()
+    local x, short, long = leaf{1.0}, heed.ones(2), heed.ones(3)
+    x:register_hook(function() error "no" end)
+    local y = (x * 3):sum()
+    assert.matches("no$", message_of(heed.grad, y, x))
+    assert.matches("add: shapes", message_of(function() return short + long end))
+  end)
+
   it("is collected with a graph that it leads back to", function()
     local function make()
       local x = leaf{1.0}

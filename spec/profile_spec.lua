@@ -262,6 +262,18 @@ describe("heed.profile", function()
     assert.equal(before, other_after_some())
   end)
 
+  it("gives it back at once where f fails", function()
+    local x = heed.ones(2, {device = "cpu"})
+    local function failing()
+      x:mul_(1)
+      error "no"
+    end
+    pcall(heed.profile, failing)
+    local before = heed.memory().other
+    pcall(heed.profile, failing)
+    assert.equal(before, heed.memory().other)
+  end)
+
   it("follows layers into coroutines, and out of those that are suspended", function()
     local inner, outer = nn.Linear(2, 2), nn.Module:extend("Outer")
     local Waiting = nn.Module:extend("Waiting")
