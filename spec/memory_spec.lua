@@ -107,15 +107,17 @@ describe("a scope", function()
   end)
 
   it("spares leaves, gradients, modules, and what heed.keep names", function()
-    local w, g, named, module
+    local w, g, named, module, result
     heed.scope(function()
-      w = heed.ones(2, {requires_grad = true});
-      (w * 3):sum():backward()
+      w = heed.ones(2, {requires_grad = true})
+      result = w * 3
+      result:sum():backward()
       g = w.grad
       named = heed.keep(heed.zeros(1))
       module = heed.nn.Linear(2, 2)
     end)
     assert.same({3.0, 3.0}, g:totable())
+    assert.error_matches(function() return result + 1 end, "released")
     assert.equal(0.0, named[1])
     assert.same({1, 2}, {module(w:detach():unsqueeze(1)):size()})
     assert.same({1.0, 1.0}, w:detach():totable())
