@@ -64,14 +64,15 @@ static heed_type type_of_leaf (const nest *s, int depth) {
 }
 
 
-/* At the first leaf all sizes are known: a table within itself may stand for very many elements. */
+/* At the first leaf all sizes are known, and none is 0. A table within itself may stand for very
+   many elements. */
 static void check_amount (const nest *s) {
   uint64_t n = 8, limit = heed_memory_now(binding_of(s->L)->cx).limit;
   for (int i = 0; i < s->rank; i++) {
-    if (s->size[i] > 0 && n > limit / (uint64_t)s->size[i])
+    if (n > limit / (uint64_t)s->size[i])
       raise(s->L, "not enough memory: the tables hold more than %I elements",
             (LUAI_UACINT)(limit / 8));
-    n *= s->size[i] > 0 ? (uint64_t)s->size[i] : 1;
+    n *= (uint64_t)s->size[i];
   }
 }
 
