@@ -47,14 +47,15 @@ describe("heed.core.text", function()
         assert.matches("a tokenizer expected, got ", message(text[name], bad, "a"), 1, true)
       end
     end
+    local others = {["5"] = 5, ["a table"] = {}, ["a userdata"] = tok}
     for _, name in ipairs{"push", "finish"} do
-      for _, bad in ipairs{5, {}, tok} do
-        assert.matches("a stream expected, got ", message(text[name], tok, bad, 1), 1, true)
+      for kind, bad in pairs(others) do
+        assert.matches("a stream expected, got " .. kind .. "$", message(text[name], tok, bad, 1))
       end
     end
     for _, name in ipairs{"feed", "make"} do
-      for _, bad in ipairs{5, {}, tok} do
-        assert.matches("a trainer expected, got ", message(text[name], bad, "a"), 1, true)
+      for kind, bad in pairs(others) do
+        assert.matches("a trainer expected, got " .. kind .. "$", message(text[name], bad, "a"))
       end
     end
   end)

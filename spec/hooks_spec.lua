@@ -195,6 +195,26 @@ describe("register_hook", function()
     gives(function() error("mine", 0) end, "^mine$")
   end)
 
+  it("is at fault for itself, whatever a pass that it began and caught has raised", function()
+    local x, inner, why = leaf{1.0}, leaf{2.0}, nil
+    inner:register_hook(function() error "inner" end)
+    x:register_hook(function()
+      why = message_of(heed.enable_grad, function() (inner * 2):sum():backward() end)
+      return 5
+    end)
+    assert.matches("register_hook: the function gave a number as gradient 1",
+                   message_of(function() (x * 3):sum():backward() end))
+    assert.matches("inner$", why)
+  end)
+
+  it("leaves the name of its pass to no later call", function()
+    local x, short, long = leaf{1.0}, heed.ones(2), heed.ones(3)
+    x:register_hook(function() error "no" end)
+    local y = (x * 3):sum()
+    assert.matches("no$", message_of(heed.grad, y, x))
+    assert.matches("add: shapes", message_of(function() return short + long end))
+  end)
+
   it("is collected with a graph that it leads back to", function()
     local function make()
       local x = leaf{1.0}

@@ -107,18 +107,32 @@ describe("a scope", function()
   end)
 
   it("spares leaves, gradients, modules, and what heed.keep names", function()
-    local w, g, named, module
+    local w, g, named, module, result
     heed.scope(function()
-      w = heed.ones(2, {requires_grad = true});
-      (w * 3):sum():backward()
+      w = heed.ones(2, {requires_grad = true})
+      result = w * 3
+      result:sum():backward()
       g = w.grad
       named = heed.keep(heed.zeros(1))
       module = heed.nn.Linear(2, 2)
     end)
     assert.same({3.0, 3.0}, g:totable())
+    assert.error_matches(function() return result + 1 end, "released")
     assert.equal(0.0, named[1])
     assert.same({1, 2}, {module(w:detach():unsqueeze(1)):size()})
     assert.same({1.0, 1.0}, w:detach():totable())
+  end)
+
+  it("frees what a scope in it gave, unless it gives that too", function()
+    local lost, kept
+    kept = heed.scope(function()
+      local first
+      first, lost = heed.scope(function() return heed.ones(2), heed.zeros(3) end)
+      assert.same({0.0, 0.0, 0.0}, lost:totable())
+      return first
+    end)
+    assert.same({1.0, 1.0}, kept:totable())
+    assert.error_matches(function() return lost + 1 end, "released")
   end)
 
   it("passes arguments, cycles and errors through, and frees all the same", function()
@@ -267,6 +281,16 @@ describe("a limit", function()
     os.remove(path)
   end)
 
+  it("is asked for what tables of numbers hold", function()
+    local x <close> = heed.zeros(1000, {device = "cpu"})
+    local before = heed.memory().limit
+    heed.memory{limit = heed.memory().live + 10}
+    local why = message(heed.tensor, {{1}, {2}})
+    heed.memory{limit = before}
+    assert.matches("tensor: memory limit of .*, what the tables hold needs 16 bytes more$", why)
+    assert.equal(4000, #x:data())
+  end)
+
   it("is reported as live, other, cached, peak and limit", function()
     local now = heed.memory()
     for _, key in ipairs {"live", "other", "cached", "peak", "limit"} do
@@ -306,6 +330,10 @@ describe("the memory of a tensor", function()
     local bytes, o = 2 * MIB + 1, {dtype = "uint8", device = "cpu"}
     assert.equal(2 * MIB + 4096, taken(lasting, heed.empty, bytes, o))
     assert.equal(2 * MIB + MIB // 4, taken(heed.empty, bytes, o))
+    local loaded = assert(heed.load "spec/golden/layers.safetensors")
+    collectgarbage()
+    assert.equal(2 * MIB + MIB // 4, taken(heed.empty, bytes, o))
+    assert.is_table(loaded)
     assert.same({false, why}, {pcall(lasting, error, why)})
     assert.equal(2 * MIB + MIB // 4, taken(heed.empty, bytes, o))
     local function inner(...)

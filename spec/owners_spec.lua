@@ -48,6 +48,8 @@ describe("a call lets go of", function()
     lets_go(two, function(x) fails(heed.mul, x, {other = ones(3)}) end)
     lets_go(two, function(x) fails(x.add_, x, {other = ones(3)}) end)
     lets_go(two, function(x, y) heed.einsum("i,i->", x, y):release() end)
+    lets_go(two, function(x) heed.tensor(x):release() end)
+    lets_go(two, function(x) heed.tensor(x, "float64"):release() end)
   end)
 
   it("indices and values", function()
@@ -67,6 +69,9 @@ describe("a call lets go of", function()
     lets_go(leaves, function(p, q) heed.grad((p * q):sum(), {p, q}) end)
     lets_go(leaves, function(p, q) heed.grad((p * q):sum(), {p, q}, {create_graph = true}) end)
     lets_go(leaves, function(p, q) fails(heed.grad, (p * q), {p, q}) end)
+    local function with_seed() return leaf(), ones(N) end
+    lets_go(with_seed, function(p, seed) (p * 2):backward(seed) end)
+    lets_go(with_seed, function(p, seed) heed.grad(p * 2, p, seed) end)
     lets_go(leaves, function(p)
       local handle = p:register_hook(function(g) return g * 2 end)
       p:sum():backward()
@@ -243,5 +248,52 @@ describe("heed.core holds, where finalisers take them out of lists while it runs
       core.optim_step{"SGD", ps, gs, {means}, {lr = 1, momentum = 0.5}, 1}
     end)
     assert.is_true(last:eq(LISTS - 2):all())
+  end)
+end)
+
+
+describe("heed.core lets go of", function()
+  local core = require "heed.core"
+  local SIZE <const> = 4096
+  setup(device.cpu)
+  teardown(device.back)
+
+  local function none() end
+
+  local WRITES <const> = {
+    steps = function(t, o) core.optim_step({}, nil, {t}, {o}) end,
+    changes = function(t, o) core.commit("f", {targets = {t}, operands = {o}}) end,
+    ["changes before a call"] = function(t, o)
+      core.commit_during("f", {targets = {t}, operands = {o}}, {}, none)
+    end,
+    ["changes behind a call"] = function(t, o)
+      core.commit_during("f", {}, {targets = {t}, operands = {o}}, none)
+    end,
+  }
+
+  for name, write in pairs(WRITES) do
+    it("the tensors of " .. name, function()
+      collectgarbage()
+      collectgarbage()
+      local before = heed.memory().live
+      local t, o = heed.zeros(SIZE), heed.ones(SIZE)
+      write(t, o)
+      assert.equal(1, t:totable()[SIZE])
+      t:release()
+      o:release()
+      assert.is_true(heed.memory().live <= before)
+    end)
+  end
+
+  it("changes behind a call when they are made", function()
+    local x = heed.ones(1)
+    core.commit_during("f", {}, {targets = {x}, op = "mul", number = 2}, none)
+    assert.equal(2, x:item())
+  end)
+
+  it("the name of changes", function()
+    local x, short, long = heed.ones(1), heed.ones(2), heed.ones(3)
+    core.commit("f", {targets = {x}, op = "mul", number = 2})
+    assert.matches("add: shapes", select(2, pcall(function() return short + long end)))
   end)
 end)

@@ -300,6 +300,8 @@ describe("printoptions", function()
     assert.equal("0.33", text(1 / 3))
     heed.printoptions{width = 20}
     assert.matches("^columns 1 to 3:", text{{0.5, 1, 2, 3}})
+    assert.matches("^columns 1 to 1:\n +1%.0\ncolumns 2 to 2:\n +2%.0\n%[",
+                   heed.tensor{{1.0, 2.0}}:format "%30.1f")
     assert.equal("2.51e+06  1.50e+03 [float32 (2) cpu]", text{2505000.5, 1500.5})
     heed.printoptions{edge = 1}
     assert.matches("^ +1  %.%.%. +2000 %[", tostring(heed.arange(2000)))

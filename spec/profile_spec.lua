@@ -262,6 +262,18 @@ describe("heed.profile", function()
     assert.equal(before, other_after_some())
   end)
 
+  it("gives it back at once where f fails", function()
+    local x = heed.ones(2, {device = "cpu"})
+    local function failing()
+      x:mul_(1)
+      error "no"
+    end
+    pcall(heed.profile, failing)
+    local before = heed.memory().other
+    pcall(heed.profile, failing)
+    assert.equal(before, heed.memory().other)
+  end)
+
   it("follows layers into coroutines, and out of those that are suspended", function()
     local inner, outer = nn.Linear(2, 2), nn.Module:extend("Outer")
     local Waiting = nn.Module:extend("Waiting")
@@ -311,6 +323,20 @@ describe("heed.profile", function()
     assert.equal(0, core.layer())
   end)
 
+  it("takes none of Lua's memory for a call of a layer", function()
+    local model, x, grown = nn.Sequential{nn.Identity(), nn.Identity()}, heed.ones(2), nil
+    finally(function() collectgarbage "restart" end)
+    heed.profile(function()
+      for _ = 1, 2 do model(x) end
+      collectgarbage()
+      collectgarbage "stop"
+      local before = collectgarbage "count"
+      for _ = 1, 100 do model(x) end
+      grown = collectgarbage "count" - before
+    end)
+    assert.is_true(grown < 8, ("%g KiB"):format(grown))
+  end)
+
   it("finds the names of modules that came later, and of one that calls itself", function()
     local Deep = nn.Module:extend("Deep")
     function Deep.init(self) self.inner, self.later = nn.Linear(2, 2), false end
@@ -326,6 +352,16 @@ describe("heed.profile", function()
     assert.same({"Deep", "inner", "later", "later.1"}, names(p.layers))
     local found = by_name(p.layers)
     assert.same({3, 3, 3}, {found.Deep.calls, found.inner.calls, found["later.1"].calls})
+  end)
+
+  it("knows the layers of a program that had none before it", function()
+    local command = ("LUA_PATH='%s' LUA_CPATH='%s' %s -e '%s' 2>&1"):format(
+      package.path, package.cpath, os.getenv "LUA" or "lua5.4", [[
+        local heed = require "heed"
+        local p = heed.profile(function() return heed.nn.Tanh()(heed.ones(2)) end)
+        print(#p.layers, p.layers[1] and p.layers[1].name)]])
+    local pipe <close> = assert(io.popen(command))
+    assert.equal("1\tTanh\n", pipe:read "a")
   end)
 
   if_fused("has the operations and layers of captured steps", function()
@@ -385,6 +421,10 @@ describe("heed.profile", function()
     assert.is_function(seen)
     assert.equal(hooks.made, meta.__index)
     pcall(heed.profile, error)
+    assert.equal(hooks.made, meta.__index)
+    heed.profile(function() pcall(heed.profile, error) end)
+    assert.equal(hooks.made, meta.__index)
+    assert.matches("nowhere", message_of(core.capture_record, "nowhere", {}, error, error, error))
     assert.equal(hooks.made, meta.__index)
   end)
 

@@ -240,7 +240,9 @@ static void models_without_files (void) {
   heed_lua_close_files(L);                 /* no module: nothing */
   check(open_with(L, "return {}") == LUA_OK, lua_tostring(L, -1));
   run_text(L, open_models);
+  const int top = lua_gettop(L);
   heed_lua_close_files(L);
+  check(lua_gettop(L) == top, "closing files leaves something on the stack");
   run_text(L, use_models);
   lua_close(L);
 }

@@ -90,6 +90,7 @@ local TESTS <const> = {
     ["^are not, where something"] = "a model's class is written to",
   },
   ["spec/mask_spec.lua"] = {["^needs memory that grows with the lengths"] = LIMIT},
+  ["spec/memory_spec.lua"] = {["^is asked for what tables of numbers hold$"] = LIMIT},
   ["spec/validation_spec.lua"] = {["^stands below what callbacks print$"] = INNER},
   ["spec/module_spec.lua"] = {
     ["^and a dot in the place of a colon, by every layer$"] = "classes are read by rawget",

@@ -138,9 +138,7 @@ static bool end_capturing (lua_State *L, binding *b) {
 
 /* Not before 'undo': the collector frees what its calls need, which may be the last memory. */
 static void restart_collector (lua_State *L) {
-  binding *b = binding_of(L);
-  if (b->collects) lua_gc(L, LUA_GCRESTART);
-  b->collects = false;
+  if (binding_of(L)->collects) lua_gc(L, LUA_GCRESTART);
 }
 
 

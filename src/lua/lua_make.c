@@ -64,14 +64,15 @@ static heed_type type_of_leaf (const nest *s, int depth) {
 }
 
 
-/* At the first leaf all sizes are known: a table within itself may stand for very many elements. */
+/* At the first leaf all sizes are known, and none is 0. A table within itself may stand for very
+   many elements. */
 static void check_amount (const nest *s) {
   uint64_t n = 8, limit = heed_memory_now(binding_of(s->L)->cx).limit;
   for (int i = 0; i < s->rank; i++) {
-    if (s->size[i] > 0 && n > limit / (uint64_t)s->size[i])
+    if (n > limit / (uint64_t)s->size[i])
       raise(s->L, "not enough memory: the tables hold more than %I elements",
             (LUAI_UACINT)(limit / 8));
-    n *= s->size[i] > 0 ? (uint64_t)s->size[i] : 1;
+    n *= (uint64_t)s->size[i];
   }
 }
 
@@ -187,8 +188,8 @@ heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type) {
   heed_type read = s.type <= HEED_INT64 ? HEED_INT64 : HEED_FLOAT64;
   size_t n = 1;
   for (int k = 0; k < s.rank; k++) n *= (size_t)(s.size[k] < 0 ? (s.size[k] = 0) : s.size[k]);
-  check_room(L, function_name(L), (n + 1) * 8, "what the tables hold");
-  char *data = lua_newuserdatauv(L, (n + 1) * 8, 0), *at = data;
+  check_room(L, function_name(L), n * 8, "what the tables hold");
+  char *data = lua_newuserdatauv(L, n * 8, 0), *at = data;
   lua_insert(L, -2);
   gather(&s, 0, read, &at);
   fill(L, made, heed_empty(named(L), wanted, s.rank, s.size));

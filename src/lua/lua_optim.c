@@ -74,16 +74,13 @@ static void read_list (lua_State *L, int i, int n, heed_tensor **list) {
 }
 
 
-/* Reads a list of tensors, NULL for entries that are none; false: there is such an entry. */
-static bool read_living (lua_State *L, int i, int n, heed_tensor **list) {
-  bool all = true;
+/* Reads a list of tensors, NULL for entries that are none. */
+static void read_living (lua_State *L, int i, int n, heed_tensor **list) {
   for (int k = 0; k < n; k++) {
     lua_rawgeti(L, i, k + 1);
     list[k] = raw_tensor(L, lua_gettop(L));
-    all = all && list[k] != NULL;
     lua_pop(L, 1);
   }
-  return all;
 }
 
 
@@ -134,14 +131,14 @@ static void read_entry (lua_State *L, int k, stepped *s) {
 }
 
 
-/* Reads the lists of an entry into 'tensor' and on; where they end. NULL: one holds no tensor. */
+/* Reads the lists of an entry into 'tensor' and on; where they end. */
 static heed_tensor **read_lists (lua_State *L, stepped *s, heed_tensor **tensor) {
   const int n = s->of.n;
   s->of.parameters = tensor;
   s->of.states = s->states;
   s->of.step = &s->step;
-  if (!s->own) read_list(L, s->first + PARAMETERS, n, tensor);
-  else if (!read_living(L, s->first + PARAMETERS, n, tensor)) return NULL;
+  if (s->own) read_living(L, s->first + PARAMETERS, n, tensor);
+  else read_list(L, s->first + PARAMETERS, n, tensor);
   for (int i = 0; i < s->nstates; i++) {
     s->states[i] = tensor += n;
     lua_rawgeti(L, s->first + STATES, i + 1);
@@ -154,7 +151,7 @@ static heed_tensor **read_lists (lua_State *L, stepped *s, heed_tensor **tensor)
 }
 
 
-/* Takes the parameters' own gradients, which it owns then; false: one has none. */
+/* Takes the parameters' own gradients, which it owns then; false: one has none, or is released. */
 static bool take_own (const stepped *s) {
   heed_tensor **gradients = (heed_tensor **)s->of.gradients;
   for (int i = 0; i < s->of.n; i++) {
@@ -200,8 +197,7 @@ static int make_steps (lua_State *L, stepped *s, heed_optimization *of, heed_cha
   size_t tensors = 1 + 2 * (size_t)c->ntargets;
   for (int k = 0; k < n; k++) tensors += (size_t)(2 + s[k].nstates) * (size_t)s[k].of.n;
   heed_tensor **end = lua_newuserdatauv(L, tensors * sizeof *end, 0);
-  for (int k = 0; k < n && end != NULL; k++) end = read_lists(L, &s[k], end);
-  if (end == NULL) return false;
+  for (int k = 0; k < n; k++) end = read_lists(L, &s[k], end);
   for (int i = 0; i < 2 && c->ntargets > 0; i++)
     read_list(L, 3 + i, c->ntargets, end + i * c->ntargets);
   c->targets = end;

@@ -73,7 +73,6 @@ static void push_nested (lua_State *L, copied *c, int axis) {
     return;
   }
   int64_t n = c->size[axis];
-  luaL_checkstack(L, 4, "totable");
   lua_createtable(L, (int)n, 0);
   for (int64_t k = 1; k <= n; k++) {
     push_nested(L, c, axis + 1);
