@@ -227,6 +227,20 @@ describe("an index", function()
     end
   end)
 
+  it("has room for 64 vectors at first, and twice as much whenever that is full", function()
+    local x, row = heed.ones(129, 16), 16 * 4
+    local function live()
+      collectgarbage()
+      return heed.memory().live
+    end
+    local before, index = live(), heed.search.index{dim = 16}
+    for i = 1, 129 do
+      index:add(i, x[i])
+      local room = ({[1] = 64, [64] = 64, [65] = 128, [128] = 128, [129] = 256})[i]
+      assert.equal(room and room * row, room and live() - before, i)
+    end
+  end)
+
   it("counts nothing for a vector of zeros, and shows itself", function()
     local index = heed.search.index{dim = 2, kind = "int8"}
     index:add("alone", heed.tensor{1.0, 1.0})
