@@ -66,7 +66,7 @@ describe("heed.constrain.json", function()
       ["1 "] = 2, ["[] "] = 3, ['"\x80'] = 2, ['"\xc1'] = 2, ['"\xc3a'] = 3, ['"\xe0\x80'] = 3,
       ['"\xed\xa0'] = 3, ['"\xf0\x80'] = 3, ['"\xf4\x90'] = 3, ['"\xf5'] = 2, ['"\xe1\x80a'] = 4,
       ['"\xf1\x80\x80"'] = 5, [("["):rep(33)] = 33, [(" "):rep(17)] = 17, [("1"):rep(16)] = 16,
-      ["1e999"] = 5, ["//"] = 1, ["NaN"] = 1, ["Infinity"] = 1,
+      ["1e999"] = 5, ["//"] = 1, ["NaN"] = 1, ["Infinity"] = 1, ["[1" .. (" "):rep(17)] = 19,
     } do
       local good, where = follow(text)
       assert.is_false(good, text)
