@@ -376,6 +376,15 @@ describe("option logits of heed.generate", function()
   end)
 
 
+  it("may let one id through to beams", function()
+    local ids = heed.generate(model, {1}, {
+      cache = false, max = 3, beams = 2,
+      logits = function(logits) logits[{{5, 6}}], logits[{{1, 3}}] = -math.huge, -math.huge end,
+    })
+    assert.same({4, 4, 4}, ids:totable())
+  end)
+
+
   it("refuses what are no logits", function()
     for _, bad in ipairs{3, "a", heed.zeros(5), heed.zeros(6, {dtype = "int64"}), {1}} do
       assert.matches("or nil, expected from option logits for row 1", message(
