@@ -566,6 +566,13 @@ end)
 
 
 describe("a heat map in a file", function()
+  it("has up to 8 numbers along an axis of more than 20 places", function()
+    for n, first in pairs{[20] = [["\061" 1]], [40] = [["\065" 5]], [41] = [["\061\060" 10]]} do
+      assert.matches("set xtics (" .. first .. ", ",
+                     gnuplot.script(plot.heat(heed.ones(1, n)), "png", "out"), 1, true)
+    end
+  end)
+
   it("has a step of its scale for 34 pixels of its height", function()
     for rows, step in pairs{[4] = "5.0", [5] = "2.0", [9] = "2.0", [10] = "1.0"} do
       local list = {}

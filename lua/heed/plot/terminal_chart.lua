@@ -199,7 +199,7 @@ local function add_lying(block, panel, in_colour)
   for k, box in ipairs(boxes) do draw_lying(canvas, y, box, k, panel.ground) end
   for k, name in ipairs(names) do
     ink.add(block, ink.right(name, margin - 1) .. (in_colour and "│" or "|") .. canvas:line(k - 1)
-                   .. ink.right(numbers[k], behind), margin + canvas.columns + behind)
+                   .. ink.right(numbers[k], behind), block.width)
   end
   add_axis(block, {x = y}, canvas, margin)
 end
