@@ -150,6 +150,25 @@ describe("heed.constrain.answers", function()
   end)
 
 
+  it("keeps what it lets through, as long as it is there", function()
+    local tok = tokenizer "unigram"
+    local c, logits = heed.constrain.answers(tok, {"no"}), heed.zeros(#tok, {device = "cpu"})
+    local function live()
+      for _ = 1, 2 do collectgarbage() end
+      return heed.memory().live
+    end
+    local before, kept = live(), nil
+    for i = 1, 2 do
+      c:apply(logits, {})
+      local now = live()
+      assert.is_true(now >= before + #tok and now == (kept or now), i)
+      kept = now
+    end
+    c = nil
+    assert.is_true(not c and live() <= before)
+  end)
+
+
   it("says what it cannot do", function()
     local tok = tokenizer "bpe_llama3"
     for _, bad in ipairs{3, {}, {3}, {""}, {a = "b"}, "yes"} do

@@ -216,6 +216,23 @@ describe("option history of heed.sample", function()
 end)
 
 
+describe("heed.generate with option scores", function()
+  it("takes logits as they are in float64, others in float32", function()
+    for dtype, rounds in pairs{float64 = 1e-12, float16 = 1e-6} do
+      local logits = heed.tensor({0.1, 2.3, 1}, {dtype = dtype})
+      local function model(ids) return logits:expand(#ids, ids:size(2), 3) end
+      local wanted = logits:to("float64"):log_softmax(1)[2]
+      local o = {cache = false, max = 1, scores = true}
+      local _, scores = heed.generate(model, {1}, o)
+      assert.is_true(close(scores[1], wanted, 0, rounds))
+      o.beams = 2
+      local _, beams = heed.generate(model, {1}, o)
+      assert.is_true(close(beams[1].score, wanted, 0, rounds))
+    end
+  end)
+end)
+
+
 describe("heed.generate with option repetition_penalty", function()
   it("refuses ids of a prompt that the logits have none for", function()
     local function model(ids) return heed.zeros(1, ids:size(-1), 3) end
