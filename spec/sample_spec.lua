@@ -233,6 +233,18 @@ describe("heed.generate with option scores", function()
 end)
 
 
+describe("beams of heed.generate", function()
+  it("run on where many ids that end a text are better", function()
+    local after = heed.tensor{{5, 3, 2.9, -9, 4, 2.8, -9}, {0, 0, 0, 0, 0, 0, 0},
+                              {20, 0, 0, 0, 0, 0, 0}}            -- ids 7, 5 and 6
+    local rows = heed.tensor{1, 1, 1, 1, 2, 3, 1}
+    local _, beams = heed.generate(function(ids) return after[rows[ids]] end, {7},
+                                   {beams = 2, cache = false, max = 2, stop = {1, 2, 3, 4}})
+    assert.same({{1}, {6, 1}}, {beams[1].ids:totable(), beams[2].ids:totable()})
+  end)
+end)
+
+
 describe("heed.generate with option repetition_penalty", function()
   it("refuses ids of a prompt that the logits have none for", function()
     local function model(ids) return heed.zeros(1, ids:size(-1), 3) end
