@@ -329,7 +329,7 @@ describe("capture on the CPU", function()
     end)
   end)
 
-  it("keeps calls apart by autocast, gradients and the default device", function()
+  it("keeps calls apart by tables, autocast, gradients and the default device", function()
     local a, b = heed.full({2, 2}, 1.001), heed.full({2, 2}, 1.003)
     local f = heed.capture(function(x) return a:matmul(x) end)
     for i = 1, 9 do
@@ -338,6 +338,8 @@ describe("capture on the CPU", function()
       assert.equal(plain.dtype, y.dtype)
       assert.equal(plain:data(), y:data())
     end
+    local g, sum = heed.capture(function(x, y) return y and x - y or x[1] + x[2] end), a + b
+    for i = 1, 3 do assert.is_true((i < 3 and g{a, b} or g(a, b) + b + b):allclose(sum)) end
   end)
 
   it("follows a scaler's scale, and refuses its steps", function()
