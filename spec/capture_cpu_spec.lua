@@ -335,11 +335,11 @@ describe("capture on the CPU", function()
     for i = 1, 9 do
       local how = ({false, "bfloat16", "float16"})[i // 3 % 3 + 1]
       local y, plain = heed.autocast(how, f, b), heed.autocast(how, a.matmul, a, b)
-      assert.equal(plain.dtype, y.dtype)
-      assert.equal(plain:data(), y:data())
+      assert.same({plain.dtype, plain:data()}, {y.dtype, y:data()})
     end
     local g, sum = heed.capture(function(x, y) return y and x - y or x[1] + x[2] end), a + b
     for i = 1, 3 do assert.is_true((i < 3 and g{a, b} or g(a, b) + b + b):allclose(sum)) end
+    assert.is_true(g{a:clone():requires_grad_(true), b}.requires_grad)
   end)
 
   it("follows a scaler's scale, and refuses its steps", function()

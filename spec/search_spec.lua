@@ -177,6 +177,7 @@ describe("an index", function()
       assert.is_true(own:equal(scores))
       local all, every = index:query(x[4096], n)
       assert.equal(n, #all)
+      assert.equal(10, #(index:query(x[4096])))            -- unless asked otherwise
       local seen, last, value = {}, 0, math.huge
       for i, s in ipairs(every:totable()) do
         assert.is_nil(seen[all[i]])
