@@ -216,6 +216,17 @@ describe("option history of heed.sample", function()
 end)
 
 
+describe("option temperature of heed.sample", function()
+  it("is no less than the least normal number of the logits' type", function()
+    for dtype, least in pairs{float32 = 2.0 ^ -126, float64 = 2.0 ^ -1022} do
+      local logits = heed.tensor({0, -least}, {dtype = dtype})
+      local _, p = heed.sample(logits, {temperature = 1e-310, probabilities = true})
+      assert.is_true(close(p[2], 1 / (1 + math.exp(1)), 1e-6))
+    end
+  end)
+end)
+
+
 describe("heed.generate with option scores", function()
   it("takes logits as they are in float64, others in float32", function()
     for dtype, rounds in pairs{float64 = 1e-12, float16 = 1e-6} do
