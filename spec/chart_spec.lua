@@ -367,8 +367,9 @@ describe("a chart of bars", function()
     assert.equal("abcdefghijklx", downwards{"abcdefghijklm", "", "x"})
     assert.equal("~~gghhiijjkkllmmnnoopqpq",
                  downwards{"abcdefghijklmnopp", "abcdefghijklmnoqq", ""})
-    lines = lines_of(plot.bars(heed.rand(100), {x = "row", columns = heed.arange(100)}), 30)
-    assert.is_truthy(lines[12]:find("^ +1 +row +100$"), lines[12])
+    local many = {x = ("rows "):rep(9), columns = heed.arange(100)}
+    lines = lines_of(plot.bars(heed.rand(100), many), 30)
+    assert.is_truthy(lines[12]:find("^ +1 rows [rows ]+~ 100$"), lines[12])
     assert.is_truthy(lines[13]:find("^%d bars share a column$"), lines[13])
   end)
 
@@ -566,6 +567,13 @@ end)
 
 
 describe("a heat map in a file", function()
+  it("has up to 8 numbers along an axis of more than 20 places", function()
+    for n, first in pairs{[20] = [["\061" 1]], [40] = [["\065" 5]], [41] = [["\061\060" 10]]} do
+      assert.matches("set xtics (" .. first .. ", ",
+                     gnuplot.script(plot.heat(heed.ones(1, n)), "png", "out"), 1, true)
+    end
+  end)
+
   it("has a step of its scale for 34 pixels of its height", function()
     for rows, step in pairs{[4] = "5.0", [5] = "2.0", [9] = "2.0", [10] = "1.0"} do
       local list = {}

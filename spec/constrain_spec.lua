@@ -66,7 +66,7 @@ describe("heed.constrain.json", function()
       ["1 "] = 2, ["[] "] = 3, ['"\x80'] = 2, ['"\xc1'] = 2, ['"\xc3a'] = 3, ['"\xe0\x80'] = 3,
       ['"\xed\xa0'] = 3, ['"\xf0\x80'] = 3, ['"\xf4\x90'] = 3, ['"\xf5'] = 2, ['"\xe1\x80a'] = 4,
       ['"\xf1\x80\x80"'] = 5, [("["):rep(33)] = 33, [(" "):rep(17)] = 17, [("1"):rep(16)] = 16,
-      ["1e999"] = 5, ["//"] = 1, ["NaN"] = 1, ["Infinity"] = 1,
+      ["1e999"] = 5, ["//"] = 1, ["NaN"] = 1, ["Infinity"] = 1, ["[1" .. (" "):rep(17)] = 19,
     } do
       local good, where = follow(text)
       assert.is_false(good, text)
@@ -147,6 +147,25 @@ describe("heed.constrain.answers", function()
       assert.is_truthy(({yes = 1, no = 1, ["maybe so"] = 1, ["é"] = 1})[text], text)
     end
     assert.is_true(next(seen, next(seen)) ~= nil)
+  end)
+
+
+  it("keeps what it lets through, as long as it is there", function()
+    local tok = tokenizer "unigram"
+    local c, logits = heed.constrain.answers(tok, {"no"}), heed.zeros(#tok, {device = "cpu"})
+    local function live()
+      for _ = 1, 2 do collectgarbage() end
+      return heed.memory().live
+    end
+    local before, kept = live(), nil
+    for i = 1, 2 do
+      c:apply(logits, {})
+      local now = live()
+      assert.is_true(now >= before + #tok and now == (kept or now), i)
+      kept = now
+    end
+    c = nil
+    assert.is_true(not c and live() <= before)
   end)
 
 
@@ -373,6 +392,15 @@ describe("option logits of heed.generate", function()
     assert.same({5, 5}, ids:totable())
     assert.equal(2, #beams)
     assert.equal(3, seen)
+  end)
+
+
+  it("may let one id through to beams", function()
+    local ids = heed.generate(model, {1}, {
+      cache = false, max = 3, beams = 2,
+      logits = function(logits) logits[{{5, 6}}], logits[{{1, 3}}] = -math.huge, -math.huge end,
+    })
+    assert.same({4, 4, 4}, ids:totable())
   end)
 
 

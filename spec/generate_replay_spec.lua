@@ -187,15 +187,20 @@ describe("replayed generation", function()
   end)
 
   it("gives way to calls where the work cannot be recorded, unless it was asked for", function()
-    local model, scale = load "llama3", heed.ones(1)
+    local model, scale, calls = load "llama3", heed.ones(1), 0
     local forward = nn.RMSNorm.forward
-    nn.RMSNorm.forward = function(self, x) return forward(self, x) * scale:item() end
+    nn.RMSNorm.forward = function(self, x)
+      calls = calls + 1
+      return forward(self, x) * scale:item()
+    end
     local function generated(o)
-      o.max, o.ends = 520, false                           -- more than the first cache has room for
+      calls, o.max, o.ends = 0, 520, false                 -- more than the first cache has room for
       return model:generate(PROMPT, o):totable()
     end
     local done, why = pcall(function()
-      assert.same(generated{capture = false}, generated{})
+      local wanted, once = generated{capture = false}, calls
+      assert.same(wanted, generated{})
+      assert.is_true(calls < once + 10, calls)             -- one attempt to record, not 519
       assert.matches("while work is captured", message(generated, {capture = true}))
     end)
     nn.RMSNorm.forward = forward
@@ -214,6 +219,15 @@ describe("replayed generation", function()
     nn.RMSNorm.forward = forward
     assert.matches("no more", why)
     assert.equal(40, #model:generate(PROMPT, {max = 40, ends = false}))
+  end)
+
+  it("compares the first step where no logit is finite", function()
+    local embed, body = nn.Embedding(7, 4), nn.Decoder(4, 1, 1, {cross = false})
+    local function model(ids, o)
+      local x = body(embed(ids), {cache = o.cache, causal = true})
+      return heed.full({x:size(1), x:size(2), 7}, math.huge)
+    end
+    assert.same({1, 1, 1}, heed.generate(model, {1, 2}, {max = 3}):totable())
   end)
 
   it("compares the first step as narrowly as products round", function()

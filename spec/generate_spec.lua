@@ -310,8 +310,9 @@ end)
 
 
 describe("the end of generation", function()
-  local model = decoder()
+  local model, calls = decoder(), 0
   local free = greedy(model, {4}, 12)
+  local stop = free[4]
 
   local function up_to(id)
     local list = {}
@@ -323,16 +324,15 @@ describe("the end of generation", function()
   end
 
   it("is an id, one of several, or what a function says; the id is the last", function()
-    local stop = free[4]
-    local wanted = up_to(stop)
-    assert.same(wanted, heed.generate(model, {4}, {max = 12, stop = stop}):totable())
-    assert.same(wanted, heed.generate(model, {4}, {max = 12, stop = {stop}}):totable())
-    local got = heed.generate(model, {4}, {max = 12, stop = function(ids) return #ids == 3 end})
+    assert.same(up_to(stop), heed.generate(model, {4}, {max = 12, stop = {stop}}):totable())
+    model:register_forward_hook(function() calls = calls + 1 end)
+    local got = heed.generate(model, {4}, {max = 12, stop = stop, cache = false}):totable()
+    assert.same({up_to(stop), #got}, {got, calls})
+    got = heed.generate(model, {4}, {max = 12, stop = function(ids) return #ids == 3 end})
     assert.same({free[1], free[2], free[3]}, got:totable())
   end)
 
   it("is each row's own", function()
-    local stop = free[4]
     local all = heed.generate(model, PROMPTS, {max = 12, stop = stop})
     for b, prompt in ipairs(PROMPTS) do
       assert.same(heed.generate(model, prompt, {max = 12, stop = stop}):totable(), all[b]:totable())
@@ -436,18 +436,17 @@ describe("beams", function()
   end)
 
   it("end when no prompt is unfinished, and keep equal ones in the order of their ids", function()
-    local calls = 0
+    local calls, asked = 0, 0
     local function flat(ids)
       calls = calls + 1
       return heed.zeros(ids:size(1), ids:size(2), VOCABULARY)
     end
     local _, beams = heed.generate(flat, {1}, {max = 9, beams = 3, cache = false, stop = function()
+      asked = asked + 1
       return true
     end})
-    assert.equal(1, calls)
-    local ids = {}
-    for i, beam in ipairs(beams) do ids[i] = beam.ids:totable() end
-    assert.same({{1}, {2}, {3}}, ids)
+    assert.same({1, 2 * 3, 3}, {calls, asked, #beams})
+    for i, beam in ipairs(beams) do assert.same({i}, beam.ids:totable()) end
   end)
 
   it("with one of them is the greedy way", function()

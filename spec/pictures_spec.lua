@@ -58,6 +58,13 @@ end)
 
 
 describe("a picture's script", function()
+  it("turns the names of columns where they are as wide as a cell, but for 5 pixels", function()
+    for name, way in pairs{abcd = "norotate", abcde = "rotate by 90 right"} do
+      local script = gnuplot.script(plot.heat({{1}}, {columns = {name}}), "png", "out")
+      assert.matches("set xtics %b() scale 0 nomirror " .. way, script)
+    end
+  end)
+
   it("is made up to 20000 pixels in width or height", function()
     local function drawn(format, ...)
       local script, why = gnuplot.script(plot.heat(heed.zeros(...)), format, "out")

@@ -216,6 +216,46 @@ describe("option history of heed.sample", function()
 end)
 
 
+describe("option temperature of heed.sample", function()
+  it("is no less than the least normal number of the logits' type", function()
+    for dtype, least in pairs{float32 = 2.0 ^ -126, float64 = 2.0 ^ -1022} do
+      local logits = heed.tensor({0, -least}, {dtype = dtype})
+      local _, p = heed.sample(logits, {temperature = 1e-310, probabilities = true})
+      assert.is_true(close(p[2], 1 / (1 + math.exp(1)), 1e-6))
+    end
+  end)
+end)
+
+
+describe("heed.generate with option scores", function()
+  it("takes logits as they are in float64, others in float32", function()
+    for dtype, rounds in pairs{float64 = 1e-12, float16 = 1e-6} do
+      local logits = heed.tensor({0.1, 2.3, 1}, {dtype = dtype})
+      local function model(ids) return logits:expand(#ids, ids:size(2), 3) end
+      local wanted = logits:to("float64"):log_softmax(1)[2]
+      local o = {cache = false, max = 1, scores = true}
+      local _, scores = heed.generate(model, {1}, o)
+      assert.is_true(close(scores[1], wanted, 0, rounds))
+      o.beams = 2
+      local _, beams = heed.generate(model, {1}, o)
+      assert.is_true(close(beams[1].score, wanted, 0, rounds))
+    end
+  end)
+end)
+
+
+describe("beams of heed.generate", function()
+  it("run on where many ids that end a text are better", function()
+    local after = heed.tensor{{5, 3, 2.9, -9, 4, 2.8, -9}, {0, 0, 0, 0, 0, 0, 0},
+                              {20, 0, 0, 0, 0, 0, 0}}            -- ids 7, 5 and 6
+    local rows = heed.tensor{1, 1, 1, 1, 2, 3, 1}
+    local _, beams = heed.generate(function(ids) return after[rows[ids]] end, {7},
+                                   {beams = 2, cache = false, max = 2, stop = {1, 2, 3, 4}})
+    assert.same({{1}, {6, 1}}, {beams[1].ids:totable(), beams[2].ids:totable()})
+  end)
+end)
+
+
 describe("heed.generate with option repetition_penalty", function()
   it("refuses ids of a prompt that the logits have none for", function()
     local function model(ids) return heed.zeros(1, ids:size(-1), 3) end

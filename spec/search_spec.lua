@@ -177,6 +177,7 @@ describe("an index", function()
       assert.is_true(own:equal(scores))
       local all, every = index:query(x[4096], n)
       assert.equal(n, #all)
+      assert.equal(10, #(index:query(x[4096])))            -- unless asked otherwise
       local seen, last, value = {}, 0, math.huge
       for i, s in ipairs(every:totable()) do
         assert.is_nil(seen[all[i]])
@@ -224,6 +225,20 @@ describe("an index", function()
       assert.equal(0, #index)
       assert.same({}, (index:query(x[1])))
       assert.equal("(2, 0)", tostring(select(2, index:query(x[{{1, 2}}])).shape))
+    end
+  end)
+
+  it("has room for 64 vectors at first, and twice as much whenever that is full", function()
+    local x, row = heed.ones(129, 16), 16 * 4
+    local function live()
+      collectgarbage()
+      return heed.memory().live
+    end
+    local before, index = live(), heed.search.index{dim = 16}
+    for i = 1, 129 do
+      index:add(i, x[i])
+      local room = ({[1] = 64, [64] = 64, [65] = 128, [128] = 128, [129] = 256})[i]
+      assert.equal(room and room * row, room and live() - before, i)
     end
   end)
 

@@ -152,6 +152,8 @@ describe("a list", function()
     assert.matches("a string expected as text 1, got 3", message(tok.encode, tok, {3}))
     assert.matches("option pair, got a list; write pairs as {text, other}",
                    message(tok.encode, tok, {"a"}, {pair = "b"}))
+    assert.matches("one text expected with option offsets, got a list$",
+                   message(tok.encode, tok, {"a"}, {offsets = true}))
     local heard = setmetatable({"a", "b"}, {__index = error, __len = error})
     assert.matches("a string expected as text 1", message(tok.encode, tok, {heard}))
   end)

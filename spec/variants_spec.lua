@@ -143,6 +143,9 @@ describe("rope whose angles depend on the length", function()
       local wanted = heed.generate(m, {{3, 4, 5}, {1}}, {max = 9, beams = o.beams, cache = false})
       local got = heed.generate(m, {{3, 4, 5}, {1}}, o)
       for b, ids in ipairs(wanted) do assert.same(ids:totable(), got[b]:totable()) end
+      o.cache = nn.Cache()
+      assert.same(wanted[1]:totable(), heed.generate(m, {3, 4, 5}, o):totable())
+      assert.equal(3 + 9 - 1, o.cache:length())
     end
     local cache = nn.Cache()
     m(heed.tensor{{1, 2}}, {cache = cache})

@@ -162,8 +162,7 @@ end
 local function certain(logits, o)
   local ids = logits:argmax(2)
   if not o.probabilities then return ids end
-  local places, one = ids:unsqueeze(2), heed.ones(1, {dtype = logits.dtype, device = logits.device})
-  return ids, heed.zeros_like(logits):scatter(2, places, one:expand(#ids, 1))
+  return ids, heed.zeros_like(logits):scatter(2, ids:unsqueeze(2), 1)
 end
 
 

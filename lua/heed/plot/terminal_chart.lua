@@ -26,7 +26,7 @@ end
 -- The least, mean and largest of the numbers from one index to another that an axis shows.
 local function summary(numbers, from, to, y)
   local low, high, sum, n = math.huge, -math.huge, 0.0, 0
-  for i = math.max(from, 1), math.min(to, #numbers) do
+  for i = from, math.min(to, #numbers) do
     local value = numbers[i]
     if axis.shows(y, value) then
       low, high, sum, n = math.min(low, value), math.max(high, value), sum + value, n + 1
@@ -199,7 +199,7 @@ local function add_lying(block, panel, in_colour)
   for k, box in ipairs(boxes) do draw_lying(canvas, y, box, k, panel.ground) end
   for k, name in ipairs(names) do
     ink.add(block, ink.right(name, margin - 1) .. (in_colour and "│" or "|") .. canvas:line(k - 1)
-                   .. ink.right(numbers[k], behind), margin + canvas.columns + behind)
+                   .. ink.right(numbers[k], behind), block.width)
   end
   add_axis(block, {x = y}, canvas, margin)
 end
