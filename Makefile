@@ -42,8 +42,9 @@ SAME_emulated-asan= asan
 
 # Neither -march nor -ffast-math: one changes the processors, the other the host's arithmetic.
 # -fno-plt: loading a module finds Lua's functions anyway, and small calls take a tenth less.
-# No -ffp-contract: GCC's gnu11 fuses products and sums. Told to, clang would choose which of two
-# products of a sum it fuses, in another way for each number of rows; by itself it fuses x y + z.
+# No -ffp-contract: GCC fuses products and sums anyway (with gnu11), clang since 14 those within one
+# expression. With -ffp-contract=fast clang fuses across expressions, for each number of rows in
+# another way, and a row's bits depend on how many there are.
 FLAGS= -std=gnu11 $(CFLAGS) -fwrapv -fno-math-errno -fno-trapping-math \
   -fvisibility=hidden -fPIC -fno-plt -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Werror=implicit-function-declaration -Werror=switch -Isrc -I$(LUA_INCDIR) $(FLAGS_$(KIND))

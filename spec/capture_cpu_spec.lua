@@ -173,7 +173,7 @@ describe("capture on the CPU", function()
     assert.is_true(heed.memory().live - before < 30 << 20, heed.memory().live - before)
   end)
 
-  it("keeps a result's memory, which the next call overwrites, when it is gone", function()
+  it("leaves its result's memory to the result when the function is collected", function()
     local function result()
       local f = heed.capture(function(x) return x + 1 end)
       f(heed.ones(3))

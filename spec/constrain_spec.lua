@@ -150,7 +150,7 @@ describe("heed.constrain.answers", function()
   end)
 
 
-  it("keeps what it lets through, as long as it is there", function()
+  it("keeps masks of what it lets through until it is collected", function()
     local tok = tokenizer "unigram"
     local c, logits = heed.constrain.answers(tok, {"no"}), heed.zeros(#tok, {device = "cpu"})
     local function live()

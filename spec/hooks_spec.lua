@@ -195,7 +195,7 @@ describe("register_hook", function()
     gives(function() error("mine", 0) end, "^mine$")
   end)
 
-  it("is at fault for itself, whatever a pass that it began and caught has raised", function()
+  it("is named in its own error, also after it caught an error of another pass", function()
     local x, inner, why = leaf{1.0}, leaf{2.0}, nil
     inner:register_hook(function() error "inner" end)
     x:register_hook(function()

@@ -285,7 +285,7 @@ describe("heed.core lets go of", function()
     end)
   end
 
-  it("changes behind a call when they are made", function()
+  it("changes behind a call, which are made once", function()
     local x = heed.ones(1)
     core.commit_during("f", {}, {targets = {x}, op = "mul", number = 2}, none)
     assert.equal(2, x:item())

@@ -237,7 +237,7 @@ describe("a batch of products on the CPU", function()
     end
   end)
 
-  -- Columns take turns where one row meets a matrix of more than 1 MiB; beside other rows, none do.
+  -- One row and a matrix of more than 1 MiB are multiplied in a way of their own.
   it("of one row and a large matrix is that row's of more rows", function()
     for _, dtype in ipairs(TYPES) do
       for i, depth in ipairs{15, 100, 576, 1031, 4200} do

@@ -268,6 +268,7 @@ describe("heed.profile", function()
       x:mul_(1)
       error "no"
     end
+    for _ = 1, 2 do collectgarbage() end
     pcall(heed.profile, failing)
     local before = heed.memory().other
     pcall(heed.profile, failing)

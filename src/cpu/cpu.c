@@ -157,7 +157,7 @@ device *cpu_open (heed_context *cx, pool *p, generator *random, const cpu_level 
                           .free = cpu_free, .upload = cpu_move, .download = cpu_move,
                           .run = cpu_run, .map = cpu_map_dense, .supports = cpu_supports};
   self->level = level;
-  self->fetches = cpu_fetches();
+  self->reads_alone = cpu_reads_alone();
   self->cx = cx;
   self->pool = p;
   self->random = random;

@@ -26,7 +26,7 @@ const cpu_level *cpu_level_of (const device *d);
 const cpu_level *cpu_level_best (void);
 const cpu_level *cpu_level_find (const char *name);      /* NULL: unknown, or this CPU lacks it */
 const char *cpu_level_name (const cpu_level *level);
-bool cpu_fetches (void);
+bool cpu_reads_alone (void);
 
 /* }================================================================== */
 
@@ -34,7 +34,7 @@ bool cpu_fetches (void);
 typedef struct cpu {
   device device;                   /* first: a device * is a cpu * */
   const cpu_level *level;
-  bool fetches;                    /* see levels.c: which way columns are read (dots.h) */
+  bool reads_alone;                /* see levels.c: which way columns are read (dots.h) */
   heed_context *cx;                /* whose memory is counted */
   pool *pool;
   generator *random;

@@ -42,15 +42,15 @@ const cpu_level *cpu_level_best (void) {
 
 
 /*
-** Does this CPU read float32 fastest where instructions fetch it? AMD's CPUs read a single line of
-** memory at its speed by themselves; instructions that fetch, and lines in turn, take half of it.
+** Does this CPU read a single line of memory fastest without instructions that fetch it? AMD's CPUs
+** do: with such instructions, or of four lines in turn, they read half as many bytes a second.
 */
-bool cpu_fetches (void) {
+bool cpu_reads_alone (void) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  return !__builtin_cpu_is("amd");
+  return __builtin_cpu_is("amd");
 #else
-  return true;
+  return false;
 #endif
 }
 

@@ -84,8 +84,8 @@ struct binding {
   hook *hooks;
   size_t debt, soft_limit;         /* what steps of the collector will pay for; see lua_memory.c */
   bool collecting;
-  bool capturing, collects;        /* lua_capture.c; collects: the script's collector stands still
-                                      only while it captures */
+  bool capturing, collects;        /* lua_capture.c; collects, of a capture: the script's
+                                      collector ran before it */
   struct modes modes;              /* outside all frames */
   bool modes_applied;              /* the core has those of L's own innermost frame */
   bool thrown;                     /* an error of a backward function waits in the registry */

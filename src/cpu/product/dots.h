@@ -100,14 +100,14 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
 
 /*
 ** The same of one row and of a b that is larger than near caches: it takes as long as memory does.
-** Columns take turns of some vectors, and are fetched in that order, if the CPU wants it: elements
-** of T into the first cache only.
+** Columns take turns of some vectors. They are fetched in that order, elements of T into the first
+** cache only, but on CPUs that read alone.
 */
 INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, const char *b,
                             T *c, const T *addend, int64_t n) {
   const int size = type == TYPE ? BYTES : 2, turn = DOT_TURN * LANES, bytes = turn * size;
   const int64_t depth = x->p.depth, column = depth * size, next = 4 * x->b_column * size;
-  const bool fetches = x->m->self->fetches;
+  const bool fetches = !x->m->self->reads_alone;
   const char *at[4];
   double total[DOT_ROWS][4] = {{0}};
   FN(dot_columns_at)(x, b, n, at);
@@ -138,8 +138,8 @@ INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, 
 
 
 /*
-** The scalar product of the one row and a column. The CPU itself fetches elements of T; 16-bit
-** floats, which are worked on for longer, are fetched here.
+** The scalar product of the one row and a column, for CPUs that read alone. Only 16-bit floats,
+** which are worked on for longer, are fetched.
 */
 INLINED double FN(dot_column) (const heed_type type, const T *a, const char *b, int64_t depth) {
   const int step = 4 * LANES, size = type == TYPE ? BYTES : 2;
@@ -148,8 +148,8 @@ INLINED double FN(dot_column) (const heed_type type, const T *a, const char *b, 
     FN(vector) sum[GROUP] = {{0}};
     end = smaller(depth, k + DOT_STEPS * LANES);
     for (; k + step <= end; k += step) {
-      if (type != TYPE) fetch_far(b + k * size + ONE_AHEAD, step * size);
-      if (type != TYPE) fetch_near(b + k * size + ONE_NEAR, step * size);
+      if (type != TYPE) fetch_far(b + k * size + ALONE_AHEAD, step * size);
+      if (type != TYPE) fetch_near(b + k * size + ALONE_NEAR, step * size);
       UNROLL for (int i = 0; i < step; i += LANES)
         sum[0] += FN(load)(a + k + i) * FN(load_from)(type, b, k + i, LANES);
     }
@@ -162,9 +162,9 @@ INLINED double FN(dot_column) (const heed_type type, const T *a, const char *b, 
   return total;
 }
 
-/* The same where the CPU reads a single line of memory fastest: columns are read one by one. */
-INLINED void FN(dot_one_by_one) (const heed_type type, const FN(one) *x, const T *a, const char *b,
-                                 T *c, const T *addend, int64_t n) {
+/* Columns of c, n of at most four, in the one row: each is read alone. */
+INLINED void FN(dot_alone) (const heed_type type, const FN(one) *x, const T *a, const char *b,
+                            T *c, const T *addend, int64_t n) {
   const int64_t column = x->b_column * FN(b_bytes)(x);
   double total[DOT_ROWS][4];
   for (int64_t j = 0; j < n; j++)
@@ -191,19 +191,20 @@ static const FN(dot_kernel) FN(dot_kernels)[][DOT_ROWS] = {
 };
 
 
-#define TURNS(name, type) \
-  static void FN(turns_##name) (const FN(one) *x, const T *a, const char *b, T *c, \
+/* A longer row would be read from the second cache for each column. */
+#define LARGE(name, type) \
+  static void FN(large_##name) (const FN(one) *x, const T *a, const char *b, T *c, \
                                 const T *addend, int64_t n) { \
-    const bool turns = x->m->self->fetches || (type == TYPE && x->p.depth > ONE_DEPTH); \
-    if (turns) FN(dot_turns)(type, x, a, b, c, addend, n); \
-    else FN(dot_one_by_one)(type, x, a, b, c, addend, n); \
+    const bool fits = type != TYPE || x->p.depth <= ALONE_DEPTH; \
+    if (x->m->self->reads_alone && fits) FN(dot_alone)(type, x, a, b, c, addend, n); \
+    else FN(dot_turns)(type, x, a, b, c, addend, n); \
   }
-#define TURNS_NAME(name, type) FN(turns_##name),
+#define LARGE_NAME(name, type) FN(large_##name),
 #define OF_SOURCE(X, name, type) X(name, type)
-FN(EACH_SOURCE)(OF_SOURCE, TURNS)
-static void (*const FN(turn_kernels)[]) (const FN(one) *x, const T *a, const char *b, T *c,
-                                         const T *addend, int64_t n) = {
-  FN(EACH_SOURCE)(OF_SOURCE, TURNS_NAME)
+FN(EACH_SOURCE)(OF_SOURCE, LARGE)
+static void (*const FN(large_kernels)[]) (const FN(one) *x, const T *a, const char *b, T *c,
+                                          const T *addend, int64_t n) = {
+  FN(EACH_SOURCE)(OF_SOURCE, LARGE_NAME)
 };
 
 
@@ -212,8 +213,8 @@ static const T *FN(addend_at) (const FN(product) *p, int64_t i, int64_t j) {
 }
 
 /* The one row, and four columns from 'j' on. */
-static void FN(turns_at) (const FN(one) *x, int64_t j) {
-  FN(turn_kernels)[x->source](x, x->a, FN(b_at)(x, j * x->b_column), x->c + j,
+static void FN(large_at) (const FN(one) *x, int64_t j) {
+  FN(large_kernels)[x->source](x, x->a, FN(b_at)(x, j * x->b_column), x->c + j,
                               FN(addend_at)(&x->p, 0, j), smaller(x->columns - j, 4));
 }
 
@@ -229,9 +230,12 @@ static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const void *lin
 }
 
 
-static bool FN(take_turns) (const FN(one) *x) {
+/* One row and a b of memory? A CPU that reads alone would wait for sums of shorter vectors. */
+static bool FN(is_large) (const FN(one) *x) {
+  const int64_t bytes = FN(b_bytes)(x);
+  if (x->m->self->reads_alone && LANES * bytes < ALONE_BYTES) return false;
   return x->rows == 1 && x->columns >= 4 && x->p.depth >= DOT_TURN * LANES &&
-         x->columns * x->p.depth * FN(b_bytes)(x) > TURN_BYTES;
+         x->columns * x->p.depth * bytes > LARGE_BYTES;
 }
 
 /* Columns 4 'from' to 4 'to' - 1: b is read once. */
@@ -239,8 +243,8 @@ static void FN(dot_columns) (const FN(one) *x, int64_t from, int64_t to) {
   const int64_t end = smaller(4 * to, x->columns);
   const bool in_line = x->b_column == x->p.depth;
   const int64_t near = in_line ? smaller(4 * x->p.depth * FN(b_bytes)(x), BYTES_NEAR) : 0;
-  if (FN(take_turns)(x)) {
-    for (int64_t j = 4 * from; j < end; j += 4) FN(turns_at)(x, j);
+  if (FN(is_large)(x)) {
+    for (int64_t j = 4 * from; j < end; j += 4) FN(large_at)(x, j);
     return;
   }
   for (int64_t j = 4 * from; j < end; j += 4) {
@@ -304,8 +308,8 @@ static void FN(dots_alone) (FN(one) *x) { FN(dot_some)(x, 0, FN(dot_tiles)(x)); 
 #undef DOTS_NAME
 #undef ALL_ROWS
 #undef SOURCE_ROWS
-#undef TURNS
-#undef TURNS_NAME
+#undef LARGE
+#undef LARGE_NAME
 #undef OF_SOURCE
 
 #endif

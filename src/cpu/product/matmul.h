@@ -16,10 +16,11 @@
 
 #define DOT_STEPS 256              /* of a sum in lanes, before it is added up in double */
 #define DOT_TURN 4                 /* vectors of a column that are read before the next column's */
-#define TURN_BYTES (1 << 20)       /* of b, above which columns take turns */
-#define ONE_DEPTH (16384 / BYTES)  /* of a row that stays in the first cache beside a column */
-#define ONE_AHEAD 12288            /* bytes behind those of a column that are read now */
-#define ONE_NEAR 2048
+#define LARGE_BYTES (1 << 20)      /* of b, above which one row waits for memory, as a rule */
+#define ALONE_BYTES 32             /* of a vector of a column: its sum is as fast as memory */
+#define ALONE_DEPTH (16384 / BYTES)    /* of a row that stays in the first cache beside a column */
+#define ALONE_AHEAD 12288          /* bytes that are fetched ahead into the second cache … */
+#define ALONE_NEAR 2048            /* … and into the first, of a column of 16-bit floats */
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
 #define BLOCK_COLUMNS 512          /* of packed b, and of c: it is read for each block of depth */
 #define BLOCK_ROWS (16 * TILE_ROWS)

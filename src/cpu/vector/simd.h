@@ -40,7 +40,7 @@ INLINED void fetch_near (const void *at, int64_t bytes) {
   UNROLL for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + i);
 }
 
-/* Fetches what lies behind 'bytes' at 'at', which are read now. */
+/* Fetches as many bytes at either distance behind 'at', where 'bytes' are read now. */
 INLINED void fetch_line (const uint8_t *at, int64_t bytes) {
   fetch_far(at + BYTES_AHEAD, bytes);
   fetch_near(at + BYTES_NEAR, bytes);
