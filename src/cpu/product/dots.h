@@ -215,7 +215,7 @@ static const T *FN(addend_at) (const FN(product) *p, int64_t i, int64_t j) {
 /* The one row, and four columns from 'j' on. */
 static void FN(large_at) (const FN(one) *x, int64_t j) {
   FN(large_kernels)[x->source](x, x->a, FN(b_at)(x, j * x->b_column), x->c + j,
-                              FN(addend_at)(&x->p, 0, j), smaller(x->columns - j, 4));
+                               FN(addend_at)(&x->p, 0, j), smaller(x->columns - j, 4));
 }
 
 /*
