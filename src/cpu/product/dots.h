@@ -148,8 +148,7 @@ INLINED double FN(dot_column) (const heed_type type, const T *a, const char *b, 
     FN(vector) sum[GROUP] = {{0}};
     end = smaller(depth, k + DOT_STEPS * LANES);
     for (; k + step <= end; k += step) {
-      if (type != TYPE) fetch_far(b + k * size + ALONE_AHEAD, step * size);
-      if (type != TYPE) fetch_near(b + k * size + ALONE_NEAR, step * size);
+      if (type != TYPE) fetch_line((const uint8_t *)b + k * size, step * size);
       UNROLL for (int i = 0; i < step; i += LANES)
         sum[0] += FN(load)(a + k + i) * FN(load_from)(type, b, k + i, LANES);
     }

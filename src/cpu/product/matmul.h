@@ -19,8 +19,6 @@
 #define LARGE_BYTES (1 << 20)      /* of b, above which one row waits for memory, as a rule */
 #define ALONE_BYTES 32             /* of a vector of a column: its sum is as fast as memory */
 #define ALONE_DEPTH (16384 / BYTES)    /* of a row that stays in the first cache beside a column */
-#define ALONE_AHEAD 12288          /* bytes that are fetched ahead into the second cache … */
-#define ALONE_NEAR 2048            /* … and into the first, of a column of 16-bit floats */
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
 #define BLOCK_COLUMNS 512          /* of packed b, and of c: it is read for each block of depth */
 #define BLOCK_ROWS (16 * TILE_ROWS)
