@@ -367,6 +367,8 @@ describe("a chart of bars", function()
     assert.equal("abcdefghijklx", downwards{"abcdefghijklm", "", "x"})
     assert.equal("~~gghhiijjkkllmmnnoopqpq",
                  downwards{"abcdefghijklmnopp", "abcdefghijklmnoqq", ""})
+    lines = lines_of(plot.bars(heed.rand(100), {x = "row", columns = heed.arange(100)}), 30)
+    assert.is_truthy(lines[12]:find("^ +1 +row +100$"), lines[12])
     local many = {x = ("rows "):rep(9), columns = heed.arange(100)}
     lines = lines_of(plot.bars(heed.rand(100), many), 30)
     assert.is_truthy(lines[12]:find("^ +1 rows [rows ]+~ 100$"), lines[12])

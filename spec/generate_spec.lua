@@ -324,13 +324,13 @@ describe("the end of generation", function()
   end
 
   it("is an id, one of several, or what a function says; the id is the last", function()
-    assert.same(up_to(stop), heed.generate(model, {4}, {max = 12, stop = {stop}}):totable())
+    local function ids_until(o) return heed.generate(model, {4}, {max = 12, stop = o}):totable() end
+    assert.same({up_to(stop), up_to(stop)}, {ids_until(stop), ids_until{stop}})
     local hook = model:register_forward_hook(function() calls = calls + 1 end)
     local got = heed.generate(model, {4}, {max = 12, stop = stop, cache = false}):totable()
     hook:remove()
     assert.same({up_to(stop), #got}, {got, calls})
-    got = heed.generate(model, {4}, {max = 12, stop = function(ids) return #ids == 3 end})
-    assert.same({free[1], free[2], free[3]}, got:totable())
+    assert.same({free[1], free[2], free[3]}, ids_until(function(ids) return #ids == 3 end))
   end)
 
   it("is each row's own", function()

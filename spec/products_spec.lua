@@ -240,7 +240,7 @@ describe("a batch of products on the CPU", function()
   -- One row and a matrix of more than 1 MiB are multiplied in a way of their own.
   it("of one row and a large matrix is that row's of more rows", function()
     for _, dtype in ipairs(TYPES) do
-      for i, depth in ipairs{15, 100, 576, 1031, 4200} do
+      for i, depth in ipairs{15, 64, 100, 576, 1031, 4096, 4200} do
         local columns = ((1 << 20) // (8 * depth) + 2) * 4 + i % 4
         local x = numbers({3, depth}, 3, dtype)
         local wide = numbers({columns, depth + 5}, 4, dtype)

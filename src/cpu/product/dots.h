@@ -190,7 +190,7 @@ static const FN(dot_kernel) FN(dot_kernels)[][DOT_ROWS] = {
 };
 
 
-/* A longer row would be read from the second cache for each column. */
+/* Where columns are read alone, a longer row would come from the second cache for each of them. */
 #define LARGE(name, type) \
   static void FN(large_##name) (const FN(one) *x, const T *a, const char *b, T *c, \
                                 const T *addend, int64_t n) { \
@@ -229,7 +229,7 @@ static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const void *lin
 }
 
 
-/* One row and a b of memory? A CPU that reads alone would wait for sums of shorter vectors. */
+/* One row, and a b that memory gives? CPUs that read alone would wait for sums of short vectors. */
 static bool FN(is_large) (const FN(one) *x) {
   const int64_t bytes = FN(b_bytes)(x);
   if (x->m->self->reads_alone && LANES * bytes < ALONE_BYTES) return false;
