@@ -28,7 +28,21 @@ INLINED void FN(add_totals) (FN(vector) v[4], double total[4]) {
 }
 
 
-/* Lanes of depth: 'rows' rows of a times four columns of b. */
+/*
+** Adds the products of two pairs of vectors to a sum. Those of 16-bit floats are added up first:
+** a sum that waits for each product alone is slower than memory.
+*/
+INLINED FN(vector) FN(two_added) (const heed_type type, FN(vector) sum, FN(vector) a, FN(vector) x,
+                                  FN(vector) b, FN(vector) y) {
+  if (type == TYPE) { sum += a * x; return sum + b * y; }
+  FN(vector) two = a * x;
+  IN_REGISTER(two);                /* rounded by itself, in all kernels */
+  two += b * y;
+  return sum + two;
+}
+
+
+/* Lanes of depth, at most a vector of them: 'rows' rows of a times four columns of b. */
 INLINED void FN(dot_step) (const int rows, const heed_type type, FN(vector) sum[DOT_ROWS][4],
                            const T *a, int64_t a_row, const char *const at[4], int64_t k,
                            int lanes) {
@@ -37,6 +51,31 @@ INLINED void FN(dot_step) (const int rows, const heed_type type, FN(vector) sum[
   UNROLL for (int j = 0; j < 4; j++) {
     const FN(vector) y = FN(load_from)(type, at[j], k, lanes);
     UNROLL for (int i = 0; i < rows; i++) sum[i][j] += line[i] * y;
+  }
+}
+
+/* The same of two vectors of depth. */
+INLINED void FN(dot_two) (const int rows, const heed_type type, FN(vector) sum[DOT_ROWS][4],
+                          const T *a, int64_t a_row, const char *const at[4], int64_t k) {
+  FN(vector) line[DOT_ROWS][2];
+  UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int v = 0; v < 2; v++) line[i][v] = FN(load)(a + i * a_row + k + v * LANES);
+  UNROLL for (int j = 0; j < 4; j++) {
+    const FN(vector) x = FN(load_from)(type, at[j], k, LANES);
+    const FN(vector) y = FN(load_from)(type, at[j], k + LANES, LANES);
+    UNROLL for (int i = 0; i < rows; i++)
+      sum[i][j] = FN(two_added)(type, sum[i][j], line[i][0], x, line[i][1], y);
+  }
+}
+
+/* Depth from 'k' to 'end', in steps. */
+INLINED void FN(dot_rest) (const int rows, const heed_type type, FN(vector) sum[DOT_ROWS][4],
+                           const T *a, int64_t a_row, const char *const at[4], int64_t k,
+                           int64_t end) {
+  for (; k + 2 * LANES <= end; k += 2 * LANES) FN(dot_two)(rows, type, sum, a, a_row, at, k);
+  for (int lanes; k < end; k += lanes) {
+    lanes = (int)smaller(end - k, LANES);
+    FN(dot_step)(rows, type, sum, a, a_row, at, k, lanes);
   }
 }
 
@@ -83,14 +122,9 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
     for (; k + 2 * LANES <= end; k += 2 * LANES, line += step, far += step) {
       if (type != TYPE) fetch_far(far, step);
       fetch_near(line + near, step);
-      FN(dot_step)(rows, type, sum, a, a_row, at, k, LANES);
-      FN(dot_step)(rows, type, sum, a, a_row, at, k + LANES, LANES);
+      FN(dot_two)(rows, type, sum, a, a_row, at, k);
     }
-    if (k + LANES <= end) {
-      FN(dot_step)(rows, type, sum, a, a_row, at, k, LANES);
-      k += LANES;
-    }
-    if (k < end) FN(dot_step)(rows, type, sum, a, a_row, at, k, (int)(end - k));
+    FN(dot_rest)(rows, type, sum, a, a_row, at, k, end);
     k = end;
     UNROLL for (int i = 0; i < rows; i++) FN(add_totals)(sum[i], total[i]);
   }
@@ -100,14 +134,14 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
 
 /*
 ** The same of one row and of a b that is larger than near caches: it takes as long as memory does.
-** Columns take turns of some vectors. They are fetched in that order, elements of T into the first
-** cache only, but on CPUs that read alone.
+** Columns take turns of some vectors, and are fetched in that order: elements of T into the first
+** cache only, and by CPUs that read alone 16-bit floats only, into the second one.
 */
 INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, const char *b,
                             T *c, const T *addend, int64_t n) {
   const int size = type == TYPE ? BYTES : 2, turn = DOT_TURN * LANES, bytes = turn * size;
   const int64_t depth = x->p.depth, column = depth * size, next = 4 * x->b_column * size;
-  const bool fetches = !x->m->self->reads_alone;
+  const bool alone = x->m->self->reads_alone;
   const char *at[4];
   double total[DOT_ROWS][4] = {{0}};
   FN(dot_columns_at)(x, b, n, at);
@@ -120,16 +154,18 @@ INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, 
       FN(vector) line[DOT_TURN];
       UNROLL for (int i = 0; i < DOT_TURN; i++) line[i] = FN(load)(a + k + i * LANES);
       UNROLL for (int j = 0; j < 4; j++) {
-        if (fetches && type != TYPE) fetch_far(at[j] + far.at, bytes);
-        if (fetches) fetch_near(at[j] + near.at, bytes);
-        UNROLL for (int i = 0; i < DOT_TURN; i++)
-          sum[0][j] += line[i] * FN(load_from)(type, at[j], k + i * LANES, LANES);
+        if (type != TYPE) fetch_far(at[j] + far.at, bytes);
+        if (!alone) fetch_near(at[j] + near.at, bytes);
+        UNROLL for (int i = 0; i < DOT_TURN; i += 2)
+          sum[0][j] = FN(two_added)(type, sum[0][j],
+                                    line[i], FN(load_from)(type, at[j], k + i * LANES, LANES),
+                                    line[i + 1],
+                                    FN(load_from)(type, at[j], k + (i + 1) * LANES, LANES));
       }
       fetched_step(&near, bytes, column, next);
       if (type != TYPE) fetched_step(&far, bytes, column, next);
     }
-    for (; k + LANES <= end; k += LANES) FN(dot_step)(1, type, sum, a, 0, at, k, LANES);
-    if (k < end) FN(dot_step)(1, type, sum, a, 0, at, k, (int)(end - k));
+    FN(dot_rest)(1, type, sum, a, 0, at, k, end);
     k = end;
     FN(add_totals)(sum[0], total[0]);
   }
@@ -137,21 +173,15 @@ INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, 
 }
 
 
-/*
-** The scalar product of the one row and a column, for CPUs that read alone. Only 16-bit floats,
-** which are worked on for longer, are fetched.
-*/
+/* The scalar product of the one row and a column, for CPUs that read alone. */
 INLINED double FN(dot_column) (const heed_type type, const T *a, const char *b, int64_t depth) {
-  const int step = 4 * LANES, size = type == TYPE ? BYTES : 2;
   double total = 0;
   for (int64_t k = 0, end; k < depth; k = end) {
     FN(vector) sum[GROUP] = {{0}};
     end = smaller(depth, k + DOT_STEPS * LANES);
-    for (; k + step <= end; k += step) {
-      if (type != TYPE) fetch_line((const uint8_t *)b + k * size, step * size);
-      UNROLL for (int i = 0; i < step; i += LANES)
-        sum[0] += FN(load)(a + k + i) * FN(load_from)(type, b, k + i, LANES);
-    }
+    for (; k + 2 * LANES <= end; k += 2 * LANES)
+      sum[0] = FN(two_added)(type, sum[0], FN(load)(a + k), FN(load_from)(type, b, k, LANES),
+                             FN(load)(a + k + LANES), FN(load_from)(type, b, k + LANES, LANES));
     for (int lanes; k < end; k += lanes) {
       lanes = (int)smaller(end - k, LANES);
       sum[0] += FN(load_some)(a + k, lanes) * FN(load_from)(type, b, k, lanes);
@@ -194,8 +224,8 @@ static const FN(dot_kernel) FN(dot_kernels)[][DOT_ROWS] = {
 #define LARGE(name, type) \
   static void FN(large_##name) (const FN(one) *x, const T *a, const char *b, T *c, \
                                 const T *addend, int64_t n) { \
-    const bool fits = type != TYPE || x->p.depth <= ALONE_DEPTH; \
-    if (x->m->self->reads_alone && fits) FN(dot_alone)(type, x, a, b, c, addend, n); \
+    if (x->m->self->reads_alone && x->p.depth <= ALONE_DEPTH) \
+      FN(dot_alone)(type, x, a, b, c, addend, n); \
     else FN(dot_turns)(type, x, a, b, c, addend, n); \
   }
 #define LARGE_NAME(name, type) FN(large_##name),
@@ -231,10 +261,9 @@ static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const void *lin
 
 /* One row, and a b that memory gives? CPUs that read alone would wait for sums of short vectors. */
 static bool FN(is_large) (const FN(one) *x) {
-  const int64_t bytes = FN(b_bytes)(x);
-  if (x->m->self->reads_alone && LANES * bytes < ALONE_BYTES) return false;
+  if (x->m->self->reads_alone && VECTOR_BYTES < ALONE_BYTES) return false;
   return x->rows == 1 && x->columns >= 4 && x->p.depth >= DOT_TURN * LANES &&
-         x->columns * x->p.depth * bytes > LARGE_BYTES;
+         x->columns * x->p.depth * FN(b_bytes)(x) > LARGE_BYTES;
 }
 
 /* Columns 4 'from' to 4 'to' - 1: b is read once. */
