@@ -74,14 +74,14 @@ end)
 
 describe("a captured step beside a debugger's hook", function()
   it("runs after its rate has changed, and the hook stays", function()
-    local w = heed.ones(256, 256, {requires_grad = true, device = "cpu"})
+    local w = heed.ones(512, 512, {requires_grad = true, device = "cpu"})
     local opt = optim.AdamW({w}, {lr = 0.01})
     local f = heed.capture(function(x)
       opt:zero_grad()
       w:matmul(x):sum():backward()
       opt:step()
     end)
-    local x, seen = heed.ones(256, 256, {device = "cpu"}), 0       -- enough work to be stopped
+    local x, seen = heed.ones(512, 512, {device = "cpu"}), 0       -- enough work to be stopped
     local function hook() seen = seen + 1 end
     debug.sethook(hook, "l")
     local good, why = pcall(function()

@@ -215,6 +215,18 @@ describe("register_hook", function()
     assert.matches("add: shapes", message_of(function() return short + long end))
   end)
 
+  it("runs in the coroutine of its pass, also after one that ran another", function()
+    local x, seen = leaf{1.0}, {}
+    local function hook()
+      seen[#seen + 1] = coroutine.running()
+      assert.equal(2, coroutine.wrap(function() return (heed.ones(1) + 1):item() end)())
+    end
+    for _ = 1, 2 do x:register_hook(hook) end
+    (x * 2):sum():backward()
+    for _, one in ipairs(seen) do assert.equal(coroutine.running(), one) end
+    assert.equal(2, #seen)
+  end)
+
   it("is collected with a graph that it leads back to", function()
     local function make()
       local x = leaf{1.0}

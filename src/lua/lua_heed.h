@@ -91,6 +91,7 @@ struct binding {
   bool thrown;                     /* an error of a backward function waits in the registry */
   lua_Hook hook, main_hook;        /* of L and of main when the call began */
   bool stopped;                    /* one has appeared since: see lua_interrupt.c */
+  bool attempting;                 /* a call of 'attempt' runs: lua_error.c */
   const char *called;              /* what messages name, while 'called' runs; else NULL */
   int precision, width, edge;      /* of printing */
   bool open;                       /* the module was made */

@@ -3,6 +3,7 @@
 
 local failing = ...
 local changes = require "spec.support.changes"
+local core = require "heed.core"
 local heed = require "heed"
 local json = require "heed.files.json"
 local nn = heed.nn
@@ -158,4 +159,21 @@ local function starved()
 end
 
 
-for _, f in ipairs{tensors, graphs, calls, words, models, files, starved} do f() end
+-- Records that a profile has no memory for are no failure of a later call.
+local function unrecorded()
+  local list, x, n, struck = {}, heed.ones(1, 2), 0, nil
+  for i = 1, 70 do list[i] = nn.Linear(2, 2) end
+  local model = nn.Sequential(list)
+  local function f()
+    model(x)
+    error "no"
+  end
+  repeat
+    struck = failing(n, function() fails(heed.profile, f) end)
+    assert(core.crc32 "abc" == 0x352441c2)
+    n = n + 1
+  until not struck
+end
+
+
+for _, f in ipairs{tensors, graphs, calls, words, models, files, starved, unrecorded} do f() end
