@@ -234,7 +234,7 @@ describe("register_hook", function()
     local y = x
     for _ = 1, 40 do y = y * 1 end
     y:register_hook(function()
-      collectgarbage()                             -- the next cycle finds what is garbage from here on
+      collectgarbage()                             -- the next cycle finds what is garbage now
       setmetatable({}, {__gc = f})
     end)
     y:sum():backward()
