@@ -4,11 +4,14 @@
 */
 
 #include <fcntl.h>
-#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include <lauxlib.h>
 #include <lualib.h>
