@@ -126,6 +126,45 @@ describe("autocast", function()
     assert.equal("none", co())
   end)
 
+  it("ends where its coroutine is suspended, also for those it resumed", function()
+    local dtype, finalised, seen, kept = heed.autocast_dtype, false, {}, nil
+    local inner = coroutine.create(function()
+      seen[1] = dtype()
+      collectgarbage()                       -- the next cycle finds what is garbage now
+      setmetatable({}, {__gc = function()
+        kept = coroutine.create(heed.no_grad)
+        finalised = coroutine.resume(kept, coroutine.yield)
+      end})
+      for _ = 1, 40 do local _ = heed.empty({1 << 20}, {device = "cpu"}) end
+      seen[2] = dtype()
+      coroutine.yield()
+      seen[3] = dtype() or "none"
+    end)
+    coroutine.wrap(heed.autocast)("bfloat16", function()
+      assert(coroutine.resume(inner))
+      coroutine.yield()
+    end)
+    assert(coroutine.resume(inner))
+    assert.is_true(finalised)
+    assert.equal("suspended", coroutine.status(kept))
+    assert.same({"bfloat16", "bfloat16", "none"}, seen)
+  end)
+
+  it("ends with its coroutine, which another one's collector finds, for that one alone", function()
+    local dtype = heed.autocast_dtype
+    local inner = coroutine.wrap(heed.autocast)
+    inner("bfloat16", function()
+      coroutine.yield()
+      collectgarbage()
+      coroutine.yield()
+    end)
+    coroutine.wrap(heed.autocast)("float16", coroutine.yield)
+    assert.is_nil(dtype())
+    inner()
+    assert.is_nil(dtype())
+    inner()
+  end)
+
   it("refuses other types, and what is no function", function()
     for _, wrong in ipairs{"float32", "int64", "half", true, 16} do
       assert.matches("^[^:]*autocast_spec.lua:%d+: autocast: argument 'dtype': 'bfloat16', "

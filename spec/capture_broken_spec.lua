@@ -1,7 +1,9 @@
--- A captured call that an error cuts off, at any step of Lua's: it leaves nothing behind. Hooks
--- that were there before stop no captured call.
+-- A captured call or a profile that an error cuts off, at any step of Lua's: it leaves nothing
+-- behind. Hooks that were there before stop no captured call.
 
+local core = require "heed.core"
 local heed = require "heed"
+local nn = require "heed.nn"
 local optim = require "heed.optim"
 
 -- Composed operations read values back; hooks need 'debug'.
@@ -74,14 +76,14 @@ end)
 
 describe("a captured step beside a debugger's hook", function()
   it("runs after its rate has changed, and the hook stays", function()
-    local w = heed.ones(256, 256, {requires_grad = true, device = "cpu"})
+    local w = heed.ones(512, 512, {requires_grad = true, device = "cpu"})
     local opt = optim.AdamW({w}, {lr = 0.01})
     local f = heed.capture(function(x)
       opt:zero_grad()
       w:matmul(x):sum():backward()
       opt:step()
     end)
-    local x, seen = heed.ones(256, 256, {device = "cpu"}), 0       -- enough work to be stopped
+    local x, seen = heed.ones(512, 512, {device = "cpu"}), 0       -- enough work to be stopped
     local function hook() seen = seen + 1 end
     debug.sethook(hook, "l")
     local good, why = pcall(function()
@@ -96,5 +98,32 @@ describe("a captured step beside a debugger's hook", function()
     assert.equal(hook, last)
     assert.is_true(seen > 6, seen)
     assert.equal(6, opt:state().step:item())
+  end)
+end)
+
+
+describe("a profile that is cut off", function()
+  it("leaves no layer at work, and layers their names", function()
+    local model, x, n, struck = nn.Sequential{nn.Identity()}, heed.ones(2), 0
+    local function hook()
+      debug.sethook()
+      struck = true
+      error("cut off", 0)
+    end
+    repeat
+      n, struck = n + 1, false
+      pcall(function()
+        debug.sethook(hook, "", n)
+        heed.profile(model, x)
+        debug.sethook()
+      end)
+      assert.equal(0, core.layer())
+    until not struck
+    local names = {}
+    for _, layer in ipairs(heed.profile(nn.Sequential{nn.Linear(2, 2)}, x).layers) do
+      names[#names + 1] = layer.name
+    end
+    table.sort(names)
+    assert.same({"1", "Sequential"}, names)
   end)
 end)

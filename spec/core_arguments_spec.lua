@@ -1,5 +1,5 @@
 -- Functions of heed.core that the Lua half alone calls: each names the argument that is of another
--- type than it takes, and has done nothing then.
+-- type than it takes, and has done nothing then. And the results of an attempt.
 
 local core = require "heed.core"
 local heed = require "heed"
@@ -75,4 +75,17 @@ describe("a function of heed.core", function()
       end
     end)
   end
+end)
+
+
+describe("an attempt", function()
+  it("gives what its function gives, and nothing where that fails or within another", function()
+    local function attempt(...) return table.pack(core.attempt(...)) end
+    local function all(...) return ... end
+    assert.same({1, nil, 3, n = 3}, attempt(all, 1, nil, 3))
+    assert.same({n = 0}, attempt(error, "no"))
+    assert.same({0, 7, n = 2}, attempt(function() return attempt(all, 1).n, 7 end))
+    assert.same({5, n = 1}, attempt(all, 5))
+    assert.matches("a function expected", message(core.attempt, 5))
+  end)
 end)

@@ -3,6 +3,8 @@
 local heed = require "heed"
 local message_of = require "spec.support.message"
 
+local it_hooked = debug and it or pending
+
 local function leaf(list) return heed.tensor(list, {requires_grad = true}) end
 
 local function noted(list)
@@ -213,6 +215,66 @@ describe("register_hook", function()
     local y = (x * 3):sum()
     assert.matches("no$", message_of(heed.grad, y, x))
     assert.matches("add: shapes", message_of(function() return short + long end))
+  end)
+
+  it("runs in the coroutine of its pass, also after one that ran another", function()
+    local seen
+    local function hook()
+      seen[#seen + 1] = coroutine.running()
+      assert.equal(2, coroutine.wrap(function() return (heed.ones(1) + 1):item() end)())
+    end
+    local function pass()
+      local x = leaf{1.0}
+      seen = {}
+      for _ = 1, 2 do x:register_hook(hook) end
+      (x * 2):sum():backward()
+      for _, one in ipairs(seen) do assert.equal(coroutine.running(), one) end
+      assert.equal(2, #seen)
+    end
+    pass()
+    coroutine.wrap(pass)()
+  end)
+
+  -- Calls f in a finaliser that runs within the pass of a long chain from x.
+  local function pass_with(x, f)
+    local y = x
+    for _ = 1, 40 do y = y * 1 end
+    y:register_hook(function()
+      collectgarbage()                             -- the next cycle finds what is garbage now
+      setmetatable({}, {__gc = f})
+    end)
+    y:sum():backward()
+  end
+
+  it("runs in the coroutine of its pass, also after a finaliser that ran another", function()
+    local x, ran, at = heed.ones(1 << 20, {requires_grad = true, device = "cpu"}), false, nil
+    x:register_hook(function() at = coroutine.running() end)
+    pass_with(x, function()
+      ran = coroutine.wrap(function() return (heed.ones(1) + 1):item() == 2 end)()
+    end)
+    assert.is_true(ran)
+    assert.equal(coroutine.running(), at)
+  end)
+
+  it_hooked("is in a pass that a debugger's hook stops, which a finaliser has set", function()
+    local main = coroutine.running()
+    for _, on_main in ipairs{false, true} do
+      local x, set = heed.ones(1 << 20, {requires_grad = true, device = "cpu"}), false
+      local function stop()
+        debug.sethook(main)
+        error("stop", 0)
+      end
+      local function f()
+        debug.sethook(on_main and main or coroutine.running(), stop, "", 1)
+        set = heed.ones(1):item() == 1
+      end
+      local co = coroutine.create(pass_with)
+      local _, good = pcall(coroutine.resume, co, x, f)
+      debug.sethook()
+      assert.is_true(set)
+      assert.is_false(good)
+      assert.is_nil(x.grad)
+    end
   end)
 
   it("is collected with a graph that it leads back to", function()

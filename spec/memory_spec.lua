@@ -461,7 +461,8 @@ describe("finalisers", function()
   it("that run after the library's own find every function closed that needs it", function()
     assert.is_true(runs [[
       local functions, seen, x, open = {}, {}, nil, {}
-      for name in ([=[ blocks called callees capture_running check_files clock dim ended fits format
+      for name in ([=[
+          attempt blocks called callees capture_running check_files clock dim ended fits format
           frames has_values hint hooked is_contiguous is_tensor isatty layer_enterer mask_words
           nearest numel optimizers raise refuse_dot refuse_option release serves set_fields size
           stride tell_options watched ]=]):gmatch "[%w_]+" do open[name] = true end

@@ -4,6 +4,7 @@ local array = require "spec.support.array"
 local cases = require "spec.support.cases"
 local heed = require "heed"
 local layouts = require "spec.support.layouts"
+local message_of = require "spec.support.message"
 local reference = require "spec.support.reference"
 
 local CREATE <const> = {create_graph = true}
@@ -216,6 +217,14 @@ describe("gradients with graphs", function()
     local first = heed.grad(square:sum(), hooked, CREATE)          -- 2 x^2
     assert.same({8}, heed.grad(first:sum(), hooked):totable())
     assert.is_true(hook ~= nil)
+  end)
+
+  it("name a custom function whose gradient has another shape", function()
+    local x = leaf {1, 2}
+    local bad = heed.custom{forward = function(_, a) return a * 1 end,
+                            backward = function() return heed.ones(3) end}
+    assert.matches("custom: backward gave input 1 a gradient of shape %(3%), not %(2%)",
+                   message_of(heed.grad, bad(x):sum(), x, CREATE))
   end)
 
   it("go through checkpoints as without them", function()

@@ -2417,6 +2417,14 @@ heed.core = {}
 ---@return boolean stepped false if the parameters' own are to be taken and one has none
 function heed.core.optim_step(steps, fields, targets, operands) end
 
+---`f(...)`; nothing where it fails, or within another attempt. A hook's error leaves none open.
+---> heed.core.attempt(function(x) return x + 1 end, 1) == 2
+---> heed.core.attempt(error) == nil
+---@param f fun(...): ...
+---@param ... any
+---@return any ...
+function heed.core.attempt(f, ...) end
+
 ---The modules whose calls run in this coroutine, innermost first.
 ---@return heed.Module[]
 function heed.core.callees() end

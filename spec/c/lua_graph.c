@@ -82,6 +82,40 @@ static void kept_by_a_host (lua_State *L) {
   check(heed_graph_nodes(cx) == 0, "what is left of its graph");
 }
 
+
+static const char refused_script[] =
+  "local heed = ...\n"
+  "local w = heed.ones(2, {requires_grad = true})\n"
+  "w:register_hook(function() error('of a hook', 0) end)\n"
+  "keep((w * 2):sum())\n"
+  "return function(name)\n"
+  "  local x = heed.ones(2)\n"
+  "  local good, why = pcall(heed[name], x:sum(), name == 'grad' and x or nil)\n"
+  "  assert(not good and why:find('the tensor has no graph', 1, true), why)\n"
+  "end\n";
+
+/* The error of a hook in a pass of the host's is none of a later pass, which Lua begins. */
+static void refused_in_a_host (lua_State *L) {
+  static const char *const names[] = {"backward", "grad"};
+  heed_context *cx = heed_lua_context(L);
+  heed_tensor *t = NULL;
+  lua_pushlightuserdata(L, &t);
+  lua_pushcclosure(L, keep, 1);
+  lua_setglobal(L, "keep");
+  load_function(L, refused_script);
+  for (int i = 0; i < 2; i++) {
+    check(!heed_backward(t, NULL, true), "a pass whose hook fails");
+    check(heed_error(cx) != NULL && strcmp(heed_error(cx), "of a hook") == 0, "a hook's error");
+    heed_clear(cx);
+    lua_pushvalue(L, -1);
+    lua_pushstring(L, names[i]);
+    check(lua_pcall(L, 1, 0, 0) == LUA_OK, names[i]);
+    lua_settop(L, 1);
+  }
+  heed_drop(t);
+  lua_settop(L, 0);
+}
+
 /* }================================================================== */
 
 
@@ -153,6 +187,7 @@ int main (void) {
   luaL_requiref(L, "heed", luaopen_heed, 1);
   lua_settop(L, 0);
   kept_by_a_host(L);
+  refused_in_a_host(L);
   each_allocation_fails(L, &a, false);
   each_allocation_fails(L, &a, true);
   lua_close(L);

@@ -97,6 +97,19 @@ static const char search[] =
   "assert(not good and why:find('interrupted', 1, true), why)\n"
   "assert(#index:query(query, 3) == 3 and #index == 20000)\n";
 
+/* What a call gives back when it ends comes back, also where the host wants the script to end. */
+static const char given_back[] =
+  "local layer = heed.nn.Linear(2, 2)\n"
+  "local ema, weight = heed.optim.EMA(layer), layer.weight:totable()\n"
+  "heed.no_grad(function() ema:state()['average.weight']:add_(1) end)\n"
+  "pcall(ema.apply, ema, interrupt)\n"
+  "local good, why = pcall(heed.ones, 1)\n"
+  "assert(not good and why:find('interrupted', 1, true), why)\n"
+  "local now = layer.weight:totable()\n"
+  "for i, row in ipairs(weight) do\n"
+  "  for j, w in ipairs(row) do assert(now[i][j] == w) end\n"
+  "end\n";
+
 int main (void) {
   lua_State *L = luaL_newstate();
   luaL_openlibs(L);
@@ -108,6 +121,7 @@ int main (void) {
   run(L, files);
   run(L, json);
   run(L, search);
+  run(L, given_back);
   lua_close(L);
   printf("lua_interrupt: %s\n", failed ? "wrong" : "loops of the Lua half stop");
   return failed;

@@ -454,6 +454,21 @@ static void wrong_calls (heed_models *all, heed_model *model) {
 }
 
 
+/* There is little memory for what is left of models that were dropped. */
+static void drops (heed_models *all) {
+  heed_context *cx = heed_models_context(all);
+  const heed_memory now = heed_memory_now(cx);
+  heed_memory_limit(cx, now.live + now.other + (8 << 20));
+  for (int i = 0; i < 20; i++) {
+    heed_model *model = heed_model_load(all, folder, NULL);
+    check(model != NULL, "a model in the memory of those that were dropped");
+    heed_model_drop(model);
+  }
+  heed_clear(cx);
+  heed_memory_limit(cx, 0);
+}
+
+
 int main (void) {
   static float wanted[4 * DIM];
   ask_lua(LOAD "return model:embed(" WORDS ")", wanted, 4 * DIM);
@@ -462,6 +477,7 @@ int main (void) {
   right_calls(all, model);
   wrong_calls(all, model);
   right_calls(all, model);
+  drops(all);
   counts(all);
   bare_texts(all, model);
   classifies(all);

@@ -172,6 +172,19 @@ static int l_callees (lua_State *L) {
 }
 
 
+/* attempt(f, ...): f(...); nothing where it fails, or within another attempt, which no hook's error
+   leaves open */
+static int l_attempt (lua_State *L) {
+  binding *b = binding_of(L);
+  check_callable(L, 1);
+  if (b->attempting) return 0;
+  b->attempting = true;
+  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  b->attempting = false;
+  return status == LUA_OK ? lua_gettop(L) : 0;
+}
+
+
 /*
 ** frames(call, path): an error in modules that 'call' calls, which get themselves as its first
 ** argument, ends with path(modules), a text about a list of them, innermost first.
@@ -485,9 +498,9 @@ static int l_fits (lua_State *L) {
 
 void open_error (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
-    {"called", l_called}, {"callees", l_callees}, {"ended", l_ended}, {"frames", l_frames},
-    {"fits", l_fits}, {"home", l_home}, {"pass", l_pass}, {"raise", l_raise},
-    {"refuse_dot", l_refuse_dot}, {NULL, NULL}
+    {"attempt", l_attempt}, {"called", l_called}, {"callees", l_callees}, {"ended", l_ended},
+    {"fits", l_fits}, {"frames", l_frames}, {"home", l_home}, {"pass", l_pass},
+    {"raise", l_raise}, {"refuse_dot", l_refuse_dot}, {NULL, NULL}
   };
   register_functions(L, functions, internal);
 }

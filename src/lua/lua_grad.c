@@ -325,6 +325,7 @@ static bool check_gradients (const hook *h, int n, heed_tensor *const *gradients
 }
 
 
+/* The core has the name and the modes of the pass again afterwards. */
 static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, int ninputs,
                        heed_tensor **results) {
   const hook *own = self, copy = *own, *h = &copy;       /* the hook may remove itself */
@@ -333,8 +334,7 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
   lua_State *L = running(b);
   int top = lua_gettop(L);
   int64_t before = versions_of(noutputs, gradients);
-  const modes before_it = modes_now(b);
-  frame f = {.modes = before_it, .moded = true, .layered = true};
+  frame f = {.modes = modes_now(b), .moded = true, .layered = true};
   f.modes.autocast = HEED_FLOAT32;
   if (!lua_checkstack(L, 12)) {
     heed_fail(b->cx, "%s cannot be called: Lua's stack is full", name_of(h));
@@ -348,14 +348,12 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
   }
   lua_pushlightuserdata(L, (void *)(uintptr_t)gradients);
   lua_pushinteger(L, noutputs);
-  const char *caller = heed_set_caller(b->cx, NULL);     /* what it calls has names of its own */
+  heed_set_caller(b->cx, NULL);        /* what it calls has names of its own */
   begin_frame(b, L, &f);
   int status = lua_pcall(L, 3, LUA_MULTRET, 0);
   b->L = L;
   note_hooks(b, L);
   end_frame(b, L, &f);
-  set_modes(b, before_it);             /* those of the pass, not of the script */
-  heed_set_caller(b->cx, caller);
   if (status != LUA_OK) keep_thrown(L, b);
   bool good = status == LUA_OK && check_results(L, h, top + 1, ninputs) &&
               check_gradients(h, noutputs, gradients, before);

@@ -91,6 +91,7 @@ struct binding {
   bool thrown;                     /* an error of a backward function waits in the registry */
   lua_Hook hook, main_hook;        /* of L and of main when the call began */
   bool stopped;                    /* one has appeared since: see lua_interrupt.c */
+  bool attempting;                 /* a call of 'attempt' runs: lua_error.c */
   const char *called;              /* what messages name, while 'called' runs; else NULL */
   int precision, width, edge;      /* of printing */
   bool open;                       /* the module was made */
@@ -319,7 +320,6 @@ void open_capture (lua_State *L, int internal);
 
 /* lua_scope.c */
 modes modes_now (const binding *b);
-void set_modes (const binding *b, modes m);
 void apply_modes (binding *b, lua_State *L);             /* of the innermost frame; b has some */
 int64_t scope_in (const binding *b, lua_State *L);       /* the innermost scope's number, or 0: a
                                       finaliser has scopes of its own alone */

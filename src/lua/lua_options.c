@@ -200,7 +200,7 @@ int refuse_option (lua_State *L, const char *function, int key, int n, const cha
 /* Pushes what the Lua half has told of an operation's options: entry i, or nil. */
 static int push_told (lua_State *L, const char *op, int i) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &told_key);
-  if (op == NULL || !lua_istable(L, -1) || lua_getfield(L, -1, op) != LUA_TTABLE) lua_pushnil(L);
+  if (!lua_istable(L, -1) || lua_getfield(L, -1, op) != LUA_TTABLE) lua_pushnil(L);
   else lua_rawgeti(L, -1, i);
   return lua_type(L, -1);
 }

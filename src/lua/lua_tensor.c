@@ -152,8 +152,6 @@ void put_aside (lua_State *L, binding *b, int i) {
     unlink_cell(b, x->at);
     put_on(&b->unused, x->at);
     x->at = NULL;
-    lua_pushnil(L);
-    lua_setiuservalue(L, i, 1);
     lua_pushvalue(L, i);
     lua_setiuservalue(L, lua_upvalueindex(1), ++b->spares);
   }

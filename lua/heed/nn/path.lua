@@ -1,6 +1,7 @@
 -- Where in a model a layer stands: "layers.3.attend.query", and in words, for errors raised there,
 -- "layers.3.attend.query (Linear(768, 768))".
 
+local core = require "heed.core"
 local tree = require "heed.nn.tree"
 
 local paths = {}
@@ -70,22 +71,16 @@ local function path_below(modules, above)
 end
 
 
-local busy = false                     -- a description of a module may raise an error itself
-
 ---The innermost of some modules: its path, "" if it is in no field; and what it is. Nothing where
----that cannot be told.
+---that cannot be told: a description of a module may raise an error itself.
 ---@param modules heed.Module[] whose calls run, innermost first
 ---@param above? string the path of the second of them, if that is known
 ---@return string? path
 ---@return string? title such as "Linear(768, 768)"
 function paths.name(modules, above)
-  if busy then return nil end
-  busy = true
-  local good, name, title = pcall(function()
+  return core.attempt(function()
     return above and path_below(modules, above) or path_of(modules), tree.title(modules[1])
   end)
-  busy = false
-  if good then return name, title end
 end
 
 

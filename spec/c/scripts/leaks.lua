@@ -1,8 +1,9 @@
 -- Calls of all parts of heed that hold memory of their own, and calls that fail, run by
 -- spec/c/lua_leaks.c, which counts the blocks of memory that are left behind.
 
-local failing = ...
+local failing, held = ...
 local changes = require "spec.support.changes"
+local core = require "heed.core"
 local heed = require "heed"
 local json = require "heed.files.json"
 local nn = heed.nn
@@ -158,4 +159,54 @@ local function starved()
 end
 
 
-for _, f in ipairs{tensors, graphs, calls, words, models, files, starved} do f() end
+-- Records that a profile has no memory for are no failure of a later call.
+local function unrecorded()
+  local list, x, n = {}, heed.ones(1, 2), 0
+  for i = 1, 70 do list[i] = nn.Linear(2, 2) end
+  local model = nn.Sequential(list)
+  local function f()
+    model(x)
+    error "no"
+  end
+  repeat
+    local struck = failing(n, function() fails(heed.profile, f) end)
+    assert(core.crc32 "abc" == 0x352441c2)
+    n = n + 1
+  until not struck
+end
+
+
+-- Files are closed at once where there is no more to them, whenever the collector comes.
+local function closed()
+  local path = os.tmpname()
+  local _, before = held()
+  collectgarbage "stop"
+  for _, open in ipairs{core.open_file, core.read_file} do assert(not open "/tmp") end
+  assert(core.read_file(path) == "")
+  assert(select(2, held()) == before)
+  collectgarbage "restart"
+  os.remove(path)
+end
+
+
+-- What zlib takes for the rows of a picture; they are stored as they are.
+local function pictures()
+  local rows = "\x78\x01\x01\x04\x00\xfb\xff\x00\x01\x02\x03\x00\x0e\x00\x07"
+  local short, x, before = rows:sub(1, -2), heed.zeros({4}, {dtype = "uint8"}), nil
+  for i = 1, 5 do
+    assert(core.png_rows(x, rows, 1, 3, 3) and x[3] == 3)
+    assert(not core.png_rows(x, short, 1, 3, 3))
+    if i == 1 then
+      collectgarbage "stop"
+      before = held()
+    end
+  end
+  assert(held() == before)
+  collectgarbage "restart"
+end
+
+
+for _, f in ipairs{tensors, graphs, calls, words, models, files, starved, unrecorded, closed,
+                   pictures} do
+  f()
+end
