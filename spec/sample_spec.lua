@@ -253,6 +253,30 @@ describe("beams of heed.generate", function()
                                    {beams = 2, cache = false, max = 2, stop = {1, 2, 3, 4}})
     assert.same({{1}, {6, 1}}, {beams[1].ids:totable(), beams[2].ids:totable()})
   end)
+
+  it("run on in full where those that end a text are all but one of the best", function()
+    local after = heed.tensor{{-9, -9, -9, -9, 0, 0, -9}, {3, 3, 4, -9, -9, -9, -9},
+                              {3, 3, -9, 2, -9, -9, -9}, {0, 0, 0, 0, 0, 0, 0},
+                              {9.0, 0, 0, 0, 0, 0, 0}}           -- behind ids 7, 5, 6, 3 and 4
+    local rows = heed.tensor{1, 1, 4, 5, 2, 3, 1}
+    local _, beams = heed.generate(function(ids) return after[rows[ids]] end, {7},
+                                   {beams = 2, cache = false, max = 3, stop = {1, 2}})
+    assert.same({{6, 1}, {6, 4, 1}}, {beams[1].ids:totable(), beams[2].ids:totable()})
+  end)
+
+  it("call a model no more than they need: not at all for no ids, and once where the rest is "
+     .. "no better than what has ended", function()
+    local function run(max, V)
+      local calls = 0
+      local function flat(ids)
+        calls = calls + 1
+        return heed.zeros(#ids, ids:size(2), V)
+      end
+      local ids = heed.generate(flat, {1}, {beams = 1, cache = false, max = max, stop = 1})
+      return {ids:totable(), calls}
+    end
+    assert.same({{{}, 0}, {{1}, 1}, {{1}, 1}}, {run(0, 3), run(9, 3), run(9, 1)})
+  end)
 end)
 
 
