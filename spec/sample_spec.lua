@@ -177,6 +177,8 @@ describe("heed.sample", function()
     assert.matches("sample: logits with a largest number expected, got nan as that of row 2",
                    said({}, heed.tensor{{1.0, 2}, {1, 0 / 0}}))
     assert.matches("a float tensor", said({}, heed.tensor{1, 2}))
+    assert.matches("a float tensor", said({}, heed.tensor(1.5)))
+    assert.matches("a float tensor", said({}, heed.zeros(2, 0)))
     assert.matches("a float tensor", said({}, 3))
     assert.matches("whole number expected as option seed, got 1.5", said{seed = 1.5})
     assert.matches("sample: at most 2 arguments", message(heed.sample, logits, {}, 3))
@@ -291,5 +293,12 @@ describe("heed.generate with option repetition_penalty", function()
     assert.matches("option history: ids from 1 to 3 expected, got 0", said(0))
     assert.equal(1, #heed.generate(model, heed.tensor{3},
                                    {cache = false, max = 1, repetition_penalty = 2}))
+  end)
+
+  it("refuses a logit that the penalty takes out of its type's range", function()
+    local function model() return heed.tensor{{{1, 3e38}}} end
+    local o = {cache = false, max = 1, repetition_penalty = 0.5, temperature = 1}
+    assert.matches("logits below inf expected, got inf as the largest of row 1",
+                   message(heed.generate, model, {2}, o))
   end)
 end)
