@@ -103,6 +103,11 @@ describe("the probabilities of heed.sample", function()
     assert.is_true(p:allclose(heed.tensor{0, 1 / 3, 1 / 3, 1 / 3, 0}))
   end)
 
+  it("keep the best, however little top_p asks for", function()
+    local _, p = heed.sample(heed.tensor{1, 3, 2.0}, {top_p = 0, probabilities = true})
+    assert.same({0, 1, 0}, p:totable())
+  end)
+
   it("take the history of a single row with and without a list around it", function()
     local logits = heed.tensor{1.0, 3, 2}
     local function shares(history)
@@ -291,8 +296,10 @@ describe("heed.generate with option repetition_penalty", function()
     end
     assert.matches("option history: ids from 1 to 3 expected, got 4", said(4))
     assert.matches("option history: ids from 1 to 3 expected, got 0", said(0))
-    assert.equal(1, #heed.generate(model, heed.tensor{3},
-                                   {cache = false, max = 1, repetition_penalty = 2}))
+    for id, penalty in pairs{[3] = 2, [4] = 1} do          -- 1 changes nothing
+      assert.equal(1, #heed.generate(model, heed.tensor{id},
+                                     {cache = false, max = 1, repetition_penalty = penalty}))
+    end
   end)
 
   it("refuses a logit that the penalty takes out of its type's range", function()
