@@ -36,15 +36,15 @@ end
 -- Logits (R, V) of ids, moved by a part of their range in a step with a cache.
 local Moved = nn.Module:extend "Moved"
 
-function Moved:init(part)
+function Moved:init(part, range, dtype)
   self.embed, self.body = nn.Embedding(7, 4), nn.Decoder(4, 1, 1, {cross = false})
-  self.part = part
+  self.part, self.range, self.dtype = part, range or 2, dtype or "float32"
 end
 
 function Moved:forward(ids, o)
   self.body(self.embed(ids), {cache = o.cache, causal = true})
-  local logits = ids:one_hot(7):to "float32" * 2
-  return ids:size(2) == 1 and logits + self.part * 2 or logits
+  local logits = ids:one_hot(7):to(self.dtype) * self.range
+  return ids:size(2) == 1 and logits + self.part * self.range or logits
 end
 
 
@@ -232,8 +232,12 @@ describe("replayed generation", function()
   end)
 
   it("compares the first step as narrowly as products round", function()
-    local function why() return message(heed.generate, Moved(0.01), {1, 2}, {max = 3}) end
-    assert.matches("other logits than without", why())
+    for _, dtype in ipairs{"float32", "float64"} do
+      for _, range in ipairs{0.02, 2} do
+        assert.matches("other logits than without",
+                       message(heed.generate, Moved(0.01, range, dtype), {1, 2}, {max = 3}))
+      end
+    end
     local before = heed.matmul_precision "high"
     local same, ids = pcall(heed.generate, Moved(0.01), {1, 2}, {max = 3})
     local different = message(heed.generate, Moved(0.2), {1, 2}, {max = 3})
