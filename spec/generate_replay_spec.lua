@@ -83,6 +83,9 @@ describe("replayed generation", function()
     local n, again = counting(function() return model:generate(PROMPT, o) end)
     assert.equal(599, n)
     assert.same(ids:totable(), again:totable())
+    o = {max = 520, ends = false, lookup = 4}
+    ids, o.capture = model:generate(PROMPT, o), true
+    assert.same(ids:totable(), model:generate(PROMPT, o):totable())
   end)
 
   if_fused("is asked for by option capture, with what else takes one id each time", function()

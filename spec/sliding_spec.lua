@@ -87,6 +87,7 @@ describe("heed.generate", function()
     local short = {2}
     heed.generate(writer, {one, short}, {max = 2, cache = false})
     assert.same({{1, 2, 3}, {2}}, {one, short})
+    assert.same(naive(short), heed.generate(writer, {long, short}, {max = 12})[2]:totable())
     assert.matches("position.Learned: positions from 0 to 5 expected",
                    message(heed.generate, writer, one, {max = 12, cache = nn.Cache()}))
     assert.matches("position.Learned: positions from 0 to 5 expected",
