@@ -162,6 +162,16 @@ describe("replayed generation", function()
     assert.same(model:generate(PROMPT, o):totable(), ids:totable())
   end)
 
+  if_fused("reads the prompt into a cache that grows where a model's own code sees it", function()
+    local model, seen = Moved(0), {}
+    function model:forward(ids, o)
+      seen[#seen + 1] = {ids:size(2), o.cache.capacity or false}
+      return Moved.forward(self, ids, o)
+    end
+    heed.generate(model, {1, 2}, {max = 4, capture = true})
+    assert.same({{2, false}, {1, 6}}, {seen[1], seen[2]})
+  end)
+
   if_fused("runs the model's code for the prompt and one step, on a GPU for two", function()
     local model, calls = load "llama3", 0
     local forward, o = nn.Embedding.forward, {max = 40, ends = false}
