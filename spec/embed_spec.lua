@@ -373,6 +373,19 @@ describe("a directory of sentence-transformers is refused", function()
 end)
 
 
+describe("vectors", function()
+  it("are alike as the directory says", function()
+    for _, word in ipairs{"cosine", "dot", "euclidean", "manhattan"} do
+      local place <close> = directory{pooled{}}
+      write(place, "config_sentence_transformers.json", {similarity_fn_name = word})
+      local x = heed.arange(6):to("float32"):view(2, 3)
+      assert.same(heed.search.similarity(x, x, {similarity = word}):totable(),
+                  load(place):similarity(x, x):totable())
+    end
+  end)
+end)
+
+
 describe("a text for a table of vectors", function()
   it("is cut at as many characters as usual tokens have, and loses unknown ones then", function()
     local m = assert(heed.models.load "spec/golden/models/st/model2vec")
