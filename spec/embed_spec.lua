@@ -352,7 +352,9 @@ describe("a directory of sentence-transformers is refused", function()
     assert.matches('the activation "torch.nn.Mish" is not known',
                    dense{activation_function = "torch.nn.Mish"})
     assert.matches("Dense: use_residual is not known", dense{use_residual = true})
-    assert.matches("in_features and out_features expected", dense{in_features = 3})
+    for _, name in ipairs{"in_features", "out_features"} do
+      assert.matches("in_features and out_features expected", dense{[name] = 3})
+    end
   end)
 
   it("with prompts that are none", function()
