@@ -5,6 +5,7 @@ local directories = require "spec.support.directories"
 local heed = require "heed"
 local json = require "heed.files.json"
 local message = require "spec.support.message"
+local tokenizer_of = require "spec.support.tokenizer_of"
 
 local ROWS <const> = {{1, 5, 6, 2}, {1, 2}, {1, 9, 8, 7, 6, 5, 2}, {1, 3, 2}, {1, 4, 4, 4, 4, 2}}
 
@@ -403,5 +404,14 @@ describe("a text for a table of vectors", function()
       assert.same({}, ids(most * usual))
       assert.same({}, ids(most * usual + 1))
     end
+  end)
+
+  it("is cut so by the only token, too", function()
+    local m = assert(heed.models.load "spec/golden/models/st/model2vec")
+    m.tokenizer = assert(tokenizer_of(json.encode{
+      version = "1.0", added_tokens = json.array{},
+      model = {type = "WordLevel", vocab = {ab = 0}, unk_token = "?"},
+    }))
+    assert.same({1}, m:ids("ab", {max = 1}))
   end)
 end)
