@@ -344,7 +344,10 @@ describe("a directory of sentence-transformers is refused", function()
   end)
 
   it("with another way to pool, or activation", function()
-    assert.matches('Pooling: the way "splade" is not known', why{pooled{pooling_mode = "splade"}})
+    local several = json.array{"cls", "max", "splade", "mean", "lasttoken", "weightedmean"}
+    for _, mode in ipairs{"splade", several} do
+      assert.matches('Pooling: the way "splade" is not known', why{pooled{pooling_mode = mode}})
+    end
     assert.matches('Pooling: the key "pooling_mode_x" is not known',
                    why{pooled{pooling_mode_x = true}})
     local function dense(c)
