@@ -34,6 +34,19 @@ describe("models.alike", function()
     assert.equal("size", (alike(a, b)))
   end)
 
+  it("compares ropes by their angles, and by the factor of attention", function()
+    local function scaled(factor)
+      return {base = 10000, scaling = {rope_type = "yarn", factor = 4, attention_factor = factor,
+                                       original_max_position_embeddings = 32}}
+    end
+    local a, b = both(function(m) m.rope, m.head_dim = {base = 10000}, 8 end)
+    for _, o in ipairs{{scaled(1.5), scaled(1.5)}, {scaled(1.5), scaled(1.25), "rope"},
+                       {{base = 10000}, {base = 1e4}}, {{base = 10000}, {base = 9000}, "rope"}} do
+      a.rope, b.rope = o[1], o[2]
+      assert.equal(o[3], (alike(a, b)))
+    end
+  end)
+
   it("leaves out what stands beside a model, and nothing of the same name in its modules",
      function()
     local a, b = both(function(m) m.inner, m.limit = nn.Linear(2, 2), 1 end)

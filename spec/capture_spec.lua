@@ -70,6 +70,23 @@ describe("capture", function()
     assert.same({4, 4}, given[4].inner[1]:totable())
   end)
 
+  it("has one kind of calls for equal names in tables, wherever these are in memory", function()
+    local n, given = 0, {}
+    local f = heed.capture(function(t)
+      n = n + 1
+      return t[1] * 2
+    end)
+    for k = 1, 2 do
+      given[k] = {heed.ones(2)}
+      for i = 1, 8 do
+        local digit = k == 1 and i or 9 - i
+        given[k][("long"):rep(20) .. digit] = digit
+      end
+    end
+    for i = 1, 3 do f(given[i % 2 + 1]) end
+    assert.equal(2, n)
+  end)
+
   it("has a kind of calls for each value that is no tensor's, also in tables", function()
     local x, y, n = heed.ones(2), heed.ones(2), 0
     local f = heed.capture(function(t)

@@ -208,6 +208,10 @@ describe("model:classify", function()
     local place <close> = changed("cross_encoder_3", function(c) c.problem_type = "regression" end)
     local other = assert(heed.models.load(place.path))
     assert.matches("gives numbers, not classes", message(other.classify, other, "a"))
+    other = assert(heed.models.load(directories.HERE .. "modernbert_classifier"))
+    other.tokenizer = m.tokenizer
+    assert.matches("classify: option max: at least 3 expected, got 2$",      -- no row for each
+                   message(other.classify, other, "a", {max = 2}))
   end)
 
   it("is refused with the directory where names of classes are none", function()

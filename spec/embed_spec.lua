@@ -5,6 +5,7 @@ local directories = require "spec.support.directories"
 local heed = require "heed"
 local json = require "heed.files.json"
 local message = require "spec.support.message"
+local tokenizer_of = require "spec.support.tokenizer_of"
 
 local ROWS <const> = {{1, 5, 6, 2}, {1, 2}, {1, 9, 8, 7, 6, 5, 2}, {1, 3, 2}, {1, 4, 4, 4, 4, 2}}
 
@@ -132,7 +133,7 @@ describe("vectors of texts", function()
     for _, batch in ipairs{1, 2, 3, 50} do close(m:embed(ROWS, {batch = batch}), all) end
     for i, row in ipairs(ROWS) do close(m:embed({heed.tensor(row)})[1], all[i]) end
     assert.is_false(all.requires_grad)
-    close(m:embed(ROWS, {dims = 5}), all[{{}, {1, 5}}])
+    for _, n in ipairs{5, 32} do close(m:embed(ROWS, {dims = n}), all[{{}, {1, n}}]) end
   end)
 end)
 
@@ -343,7 +344,10 @@ describe("a directory of sentence-transformers is refused", function()
   end)
 
   it("with another way to pool, or activation", function()
-    assert.matches('Pooling: the way "splade" is not known', why{pooled{pooling_mode = "splade"}})
+    local several = json.array{"cls", "max", "splade", "mean", "lasttoken", "weightedmean"}
+    for _, mode in ipairs{"splade", several} do
+      assert.matches('Pooling: the way "splade" is not known', why{pooled{pooling_mode = mode}})
+    end
     assert.matches('Pooling: the key "pooling_mode_x" is not known',
                    why{pooled{pooling_mode_x = true}})
     local function dense(c)
@@ -352,7 +356,9 @@ describe("a directory of sentence-transformers is refused", function()
     assert.matches('the activation "torch.nn.Mish" is not known',
                    dense{activation_function = "torch.nn.Mish"})
     assert.matches("Dense: use_residual is not known", dense{use_residual = true})
-    assert.matches("in_features and out_features expected", dense{in_features = 3})
+    for _, name in ipairs{"in_features", "out_features"} do
+      assert.matches("in_features and out_features expected", dense{[name] = 3})
+    end
   end)
 
   it("with prompts that are none", function()
@@ -373,6 +379,19 @@ describe("a directory of sentence-transformers is refused", function()
 end)
 
 
+describe("vectors", function()
+  it("are alike as the directory says", function()
+    for _, word in ipairs{"cosine", "dot", "euclidean", "manhattan"} do
+      local place <close> = directory{pooled{}}
+      write(place, "config_sentence_transformers.json", {similarity_fn_name = word})
+      local x = heed.arange(6):to("float32"):view(2, 3)
+      assert.same(heed.search.similarity(x, x, {similarity = word}):totable(),
+                  load(place):similarity(x, x):totable())
+    end
+  end)
+end)
+
+
 describe("a text for a table of vectors", function()
   it("is cut at as many characters as usual tokens have, and loses unknown ones then", function()
     local m = assert(heed.models.load "spec/golden/models/st/model2vec")
@@ -388,5 +407,14 @@ describe("a text for a table of vectors", function()
       assert.same({}, ids(most * usual))
       assert.same({}, ids(most * usual + 1))
     end
+  end)
+
+  it("is cut so by the only token, too", function()
+    local m = assert(heed.models.load "spec/golden/models/st/model2vec")
+    m.tokenizer = assert(tokenizer_of(json.encode{
+      version = "1.0", added_tokens = json.array{},
+      model = {type = "WordLevel", vocab = {ab = 0}, unk_token = "?"},
+    }))
+    assert.same({1}, m:ids("ab", {max = 1}))
   end)
 end)

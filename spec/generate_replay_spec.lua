@@ -36,15 +36,15 @@ end
 -- Logits (R, V) of ids, moved by a part of their range in a step with a cache.
 local Moved = nn.Module:extend "Moved"
 
-function Moved:init(part)
+function Moved:init(part, range, dtype)
   self.embed, self.body = nn.Embedding(7, 4), nn.Decoder(4, 1, 1, {cross = false})
-  self.part = part
+  self.part, self.range, self.dtype = part, range or 2, dtype or "float32"
 end
 
 function Moved:forward(ids, o)
   self.body(self.embed(ids), {cache = o.cache, causal = true})
-  local logits = ids:one_hot(7):to "float32" * 2
-  return ids:size(2) == 1 and logits + self.part * 2 or logits
+  local logits = ids:one_hot(7):to(self.dtype) * self.range
+  return ids:size(2) == 1 and logits + self.part * self.range or logits
 end
 
 
@@ -83,6 +83,9 @@ describe("replayed generation", function()
     local n, again = counting(function() return model:generate(PROMPT, o) end)
     assert.equal(599, n)
     assert.same(ids:totable(), again:totable())
+    o = {max = 520, ends = false, lookup = 4}
+    ids, o.capture = model:generate(PROMPT, o), true
+    assert.same(ids:totable(), model:generate(PROMPT, o):totable())
   end)
 
   if_fused("is asked for by option capture, with what else takes one id each time", function()
@@ -143,19 +146,30 @@ describe("replayed generation", function()
 
   if_fused("reads the prompt into the cache of its steps", function()
     local model, load_state = load "llama3", nn.Cache.load_state
-    local o, moves = {max = 512, ends = false}, 0
+    local o, moved = {max = 512, ends = false}, {}         -- how many tokens went to another cache
     nn.Cache.load_state = function(...)
-      moves = moves + 1
-      return load_state(...)
+      local cache = load_state(...)
+      moved[#moved + 1] = cache:length()
+      return cache
     end
     local done, n = pcall(counting, function() return model:generate(PROMPT, o) end)
     o.max = 513
     local also, more, ids = pcall(counting, function() return model:generate(PROMPT, o) end)
     nn.Cache.load_state = load_state
     assert(done and also, n)
-    assert.same({511, 512, 1}, {n, more, moves})           -- 1 at the end of the first room
+    assert.same({511, 512, {#PROMPT + 256}}, {n, more, moved})     -- at the end of the first room
     o.capture = false
     assert.same(model:generate(PROMPT, o):totable(), ids:totable())
+  end)
+
+  if_fused("reads the prompt into a cache that grows where a model's own code sees it", function()
+    local model, seen = Moved(0), {}
+    function model:forward(ids, o)
+      seen[#seen + 1] = {ids:size(2), o.cache.capacity or false}
+      return Moved.forward(self, ids, o)
+    end
+    heed.generate(model, {1, 2}, {max = 4, capture = true})
+    assert.same({{2, false}, {1, 6}}, {seen[1], seen[2]})
   end)
 
   if_fused("runs the model's code for the prompt and one step, on a GPU for two", function()
@@ -231,8 +245,12 @@ describe("replayed generation", function()
   end)
 
   it("compares the first step as narrowly as products round", function()
-    local function why() return message(heed.generate, Moved(0.01), {1, 2}, {max = 3}) end
-    assert.matches("other logits than without", why())
+    for _, dtype in ipairs{"float32", "float64"} do
+      for _, range in ipairs{0.02, 2} do
+        assert.matches("other logits than without",
+                       message(heed.generate, Moved(0.01, range, dtype), {1, 2}, {max = 3}))
+      end
+    end
     local before = heed.matmul_precision "high"
     local same, ids = pcall(heed.generate, Moved(0.01), {1, 2}, {max = 3})
     local different = message(heed.generate, Moved(0.2), {1, 2}, {max = 3})

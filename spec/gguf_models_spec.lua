@@ -164,7 +164,7 @@ describe("models.save into a GGUF file", function()
 
   it("has keys of the types that llama.cpp asks for, and its names", function()
     local m = changed("gemma2", CHANGES.gemma2)
-    again(m)
+    assert.equal(1, again(m).generation.eos_token_id)
     local tensors, metadata, types = assert(heed.load(path))
     local wanted = {
       ["general.architecture"] = "gemma2", ["gemma2.attention.head_count"] = 4,
@@ -340,6 +340,8 @@ describe("models.save into a GGUF file", function()
         rope_theta = 10000.0} end, "attend.rope turns by other angles"},
       {"qwen3", function(c) c.rope_parameters = {rope_type = "yarn", factor = 2.0, beta_slow = 0.1,
         original_max_position_embeddings = 32, rope_theta = 10000.0} end, "turns by other angles"},
+      {"qwen2", function(c) c.rope_interleaved = true end,
+       "rope of pairs side by side .* in GGUF for models of type qwen2 %(full_attention%)"},
       {"gpt2", function() end, 'one of gemma2, .* expected as model_type .* got "gpt2"'},
       {"bert_reranker", function() end, 'got "bert"'},
     } do

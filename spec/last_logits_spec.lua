@@ -67,6 +67,8 @@ describe("logits behind the last tokens", function()
       local equal = model(ids, {last = true})
       assert.is_true(equal:allclose(model(ids):narrow(2, 6, 1), {atol = 1e-5, rtol = 1e-5}), name)
       assert.same({1, model.config.vocab_size}, {model(ids[1], {last = true}):size()})
+      local second = model(ids[1], {lengths = heed.tensor{2}, last = true})
+      assert.is_true(second:allclose(model(ids[1]):narrow(1, 2, 1), {atol = 1e-5, rtol = 1e-5}))
       assert.is_true(model(ids, {last = false}):equal(model(ids)))
     end
   end)

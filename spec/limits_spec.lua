@@ -40,8 +40,8 @@ describe("a size that cannot be meant is refused before work:", function()
     ["heed.bias.t5{heads = 2, distance = 1e9}"]
       = "bias.t5: buckets of all distances" .. ENTRIES .. "2000000001",
     ["heed.bias.alibi(2):dense(1e9, 1e9)"] = "bias:dense: " .. ROOM,
-    ["heed.generate(model, heed.tensor{1}, {beams = 2^40, cache = false})"]
-      = "generate: beams of all prompts" .. ENTRIES .. "17592186044416",
+    ["heed.generate(model, heed.tensor{{1}, {1}}, {beams = 2^40, cache = false})"]
+      = "generate: beams of all prompts" .. ENTRIES .. "35184372088832",
     ["heed.position.sinusoidal(1e9, 1e9)"] = "position.sinusoidal: " .. ROOM,
     ["heed.mask.predicate(yes):dense(1, 1, 1e5, 1e5)"]
       = "mask.predicate: answers of f" .. ENTRIES .. "10000000000",

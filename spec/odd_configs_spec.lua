@@ -96,6 +96,16 @@ describe("models.load refuses", function()
     assert(load("mpnet", {tie_word_embeddings = false}))
   end)
 
+  it("parts that it does not know, unless the model lacks them", function()
+    for _, name in ipairs{"add_cross_attention", "cross_attention_hidden_size", "is_decoder",
+                          "is_encoder_decoder", "tf_legacy_loss", "tie_encoder_decoder",
+                          "use_mrope", "use_qk_norm"} do
+      assert(load("llama3", {[name] = false}))
+      assert.matches(('config.json: the key "%s", true, is not known'):format(name),
+                     why("llama3", {[name] = true}), 1, true)
+    end
+  end)
+
   it("sections that an older copy contradicts", function()
     assert.matches('config.json: "text_config_dict": 24 as hidden_size expected, as in the '
                    .. "section, got 16", why("clip", {text_config_dict = {hidden_size = 16}}), 1,

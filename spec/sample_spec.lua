@@ -103,6 +103,11 @@ describe("the probabilities of heed.sample", function()
     assert.is_true(p:allclose(heed.tensor{0, 1 / 3, 1 / 3, 1 / 3, 0}))
   end)
 
+  it("keep the best, however little top_p asks for", function()
+    local _, p = heed.sample(heed.tensor{1, 3, 2.0}, {top_p = 0, probabilities = true})
+    assert.same({0, 1, 0}, p:totable())
+  end)
+
   it("take the history of a single row with and without a list around it", function()
     local logits = heed.tensor{1.0, 3, 2}
     local function shares(history)
@@ -177,6 +182,8 @@ describe("heed.sample", function()
     assert.matches("sample: logits with a largest number expected, got nan as that of row 2",
                    said({}, heed.tensor{{1.0, 2}, {1, 0 / 0}}))
     assert.matches("a float tensor", said({}, heed.tensor{1, 2}))
+    assert.matches("a float tensor", said({}, heed.tensor(1.5)))
+    assert.matches("a float tensor", said({}, heed.zeros(2, 0)))
     assert.matches("a float tensor", said({}, 3))
     assert.matches("whole number expected as option seed, got 1.5", said{seed = 1.5})
     assert.matches("sample: at most 2 arguments", message(heed.sample, logits, {}, 3))
@@ -253,6 +260,30 @@ describe("beams of heed.generate", function()
                                    {beams = 2, cache = false, max = 2, stop = {1, 2, 3, 4}})
     assert.same({{1}, {6, 1}}, {beams[1].ids:totable(), beams[2].ids:totable()})
   end)
+
+  it("run on in full where those that end a text are all but one of the best", function()
+    local after = heed.tensor{{-9, -9, -9, -9, 0, 0, -9}, {3, 3, 4, -9, -9, -9, -9},
+                              {3, 3, -9, 2, -9, -9, -9}, {0, 0, 0, 0, 0, 0, 0},
+                              {9.0, 0, 0, 0, 0, 0, 0}}           -- behind ids 7, 5, 6, 3 and 4
+    local rows = heed.tensor{1, 1, 4, 5, 2, 3, 1}
+    local _, beams = heed.generate(function(ids) return after[rows[ids]] end, {7},
+                                   {beams = 2, cache = false, max = 3, stop = {1, 2}})
+    assert.same({{6, 1}, {6, 4, 1}}, {beams[1].ids:totable(), beams[2].ids:totable()})
+  end)
+
+  it("call a model no more than they need: not at all for no ids, and once where the rest is "
+     .. "no better than what has ended", function()
+    local function run(max, V)
+      local calls = 0
+      local function flat(ids)
+        calls = calls + 1
+        return heed.zeros(#ids, ids:size(2), V)
+      end
+      local ids = heed.generate(flat, {1}, {beams = 1, cache = false, max = max, stop = 1})
+      return {ids:totable(), calls}
+    end
+    assert.same({{{}, 0}, {{1}, 1}, {{1}, 1}}, {run(0, 3), run(9, 3), run(9, 1)})
+  end)
 end)
 
 
@@ -265,7 +296,16 @@ describe("heed.generate with option repetition_penalty", function()
     end
     assert.matches("option history: ids from 1 to 3 expected, got 4", said(4))
     assert.matches("option history: ids from 1 to 3 expected, got 0", said(0))
-    assert.equal(1, #heed.generate(model, heed.tensor{3},
-                                   {cache = false, max = 1, repetition_penalty = 2}))
+    for id, penalty in pairs{[3] = 2, [4] = 1} do          -- 1 changes nothing
+      assert.equal(1, #heed.generate(model, heed.tensor{id},
+                                     {cache = false, max = 1, repetition_penalty = penalty}))
+    end
+  end)
+
+  it("refuses a logit that the penalty takes out of its type's range", function()
+    local function model() return heed.tensor{{{1, 3e38}}} end
+    local o = {cache = false, max = 1, repetition_penalty = 0.5, temperature = 1}
+    assert.matches("logits below inf expected, got inf as the largest of row 1",
+                   message(heed.generate, model, {2}, o))
   end)
 end)

@@ -32,6 +32,20 @@ describe("heed.generate", function()
     assert.is_true(counts.right >= 12 and counts.calls <= 5)
   end)
 
+  it("guesses what followed the last three ids, the last time", function()
+    local embed, layers = nn.Embedding(9, 8), nn.Decoder(8, 2, 1, {norm = "pre", cross = false})
+    local function round(ids, o)
+      layers(embed(ids), o)
+      return heed.eye(9)[ids % 9 + 1]
+    end
+    for _, prompt in ipairs{{1, 2, 3, 4, 9, 2, 3, 5, 1, 2},
+                            {7, 1, 2, 3, 5, 8, 1, 2, 3, 4, 7, 1, 2}} do
+      local o = {cache = nn.Cache(), lookup = 1, max = 3}
+      local ids, _, counts = heed.generate(round, prompt, o)
+      assert.same({{3, 4, 5}, {calls = 1, guessed = 1, right = 1}}, {ids:totable(), counts})
+    end
+  end)
+
   it("looks up what followed before, as far as positions go", function()
     heed.manual_seed(3)
     local prompt, right = {1, 2, 3, 1, 2, 3, 1, 2}, 0
@@ -87,6 +101,7 @@ describe("heed.generate", function()
     local short = {2}
     heed.generate(writer, {one, short}, {max = 2, cache = false})
     assert.same({{1, 2, 3}, {2}}, {one, short})
+    assert.same(naive(short), heed.generate(writer, {long, short}, {max = 12})[2]:totable())
     assert.matches("position.Learned: positions from 0 to 5 expected",
                    message(heed.generate, writer, one, {max = 12, cache = nn.Cache()}))
     assert.matches("position.Learned: positions from 0 to 5 expected",

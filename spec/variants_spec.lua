@@ -129,15 +129,17 @@ describe("rope whose angles depend on the length", function()
 
   it("makes heed.generate begin anew there", function()
     local Model = nn.Module:extend("Model")
-    function Model:init()
+    function Model:init(layers)
       self.embed = nn.Embedding(9, 8)
-      self.body = nn.Decoder(8, 2, 2, {cross = false, rope = rope, norm = "pre"})
+      self.body = nn.Decoder(8, 2, layers, {cross = false, rope = rope, norm = "pre"})
     end
     function Model:forward(ids, o)
       return self.body(self.embed(ids), o):matmul(self.embed.weight.T)
     end
     heed.manual_seed(2)
-    local m = drawn(Model())
+    local m, single = drawn(Model(2)), drawn(Model(1))
+    assert.same(heed.generate(single, {3}, {max = 9, cache = false}):totable(),
+                heed.generate(single, {3}, {max = 9}):totable())
     for _, beams in ipairs{false, 2} do
       local o = {max = 9, beams = beams or nil}
       local wanted = heed.generate(m, {{3, 4, 5}, {1}}, {max = 9, beams = o.beams, cache = false})

@@ -252,6 +252,13 @@ describe("words of a model", function()
     }):sub(1, 2))
   end)
 
+  it("go on from a cache without the tokens that begin a text", function()
+    local cache = nn.Cache()
+    plain:generate({3}, {max = 1, cache = cache})
+    plain:generate("one two", {max = 1, cache = cache})
+    assert.equal(1 + #plain.tokenizer:encode("one two", {special = false}), cache:length())
+  end)
+
   it("stop at texts, exactly, and nothing of these is shown before", function()
     local text = "one two three four, one two five"
     for _, case in ipairs{

@@ -133,7 +133,7 @@ local function step_all(searches, logits, o, last)
   local own = logits:log_softmax(2)
   local changed = check_sums(hooked(searches, own, o))
   local total = (changed + scores):reshape(#searches, W * V)
-  local best, positions = total:topk(math.min(W * V, W * math.max(2, 1 + o.stops)), 2)
+  local best, positions = total:topk(math.min(W * V, W * (1 + o.stops)), 2)
   own = o.scores and own:reshape(#searches, W * V):gather(2, positions):totable() or {}
   best, positions = best:totable(), positions:totable()
   local unfinished = false

@@ -131,9 +131,8 @@ local SMALL <const> = 1e-3             -- a lesser one may take logits out of th
 -- range, gets them as distances from the best, which stay numbers. `largest` is the best's size.
 local function tempered(logits, temperature, largest)
   local fits = largest < temperature / TINY[logits.dtype]
-  if temperature >= 1 or temperature >= SMALL and fits then return logits / temperature end
-  local below = logits - logits:amax(2, true)
-  return heed.where(below:eq(0), below, below / math.max(temperature, TINY[logits.dtype]))
+  if temperature >= SMALL and fits then return logits / temperature end
+  return (logits - logits:amax(2, true)) / math.max(temperature, TINY[logits.dtype])
 end
 
 

@@ -140,7 +140,6 @@ end
 local function names_of(entry, source)
   local list = {entry.name}
   if entry.rule.bare then return list end
-  list[2] = source.prefix .. entry.name
   for _, prefix in ipairs(source.names.prefix or {}) do list[#list + 1] = prefix .. entry.name end
   return list
 end

@@ -49,13 +49,13 @@ end
 ---@param c table
 ---@return fun(x: heed.Tensor, keys: heed.Tensor): heed.Tensor
 function pooling.read(c)
-  local set, chosen, n = named(c), {}, 0
+  local set, chosen, known_words = named(c), {}, {}
   for _, row in ipairs(WAYS) do
+    known_words[row[1]] = true
     if set[row[1]] then chosen[#chosen + 1] = row[3] end
   end
   for word in next, set do
-    n = n + 1
-    if n > #chosen then
+    if not known_words[word] then
       refuse.with("Pooling: the way %s is not known", refuse.quoted(tostring(word)))
     end
   end
