@@ -173,6 +173,10 @@ describe("a call", function()
     end
     assert.equal(4 << 23, of_row(1 << 23))
     assert.is_true(of_row((1 << 23) + 1) > 8 << 23)
+    local row, label = ones(1, 1):requires_grad_():expand(1, (1 << 23) + 1), ones(1):to("int64")
+    local costs = costs_of(function() row:cross_entropy(label):backward() end)
+    assert.is_true(tonumber(costs:match("cross_entropy 1 (%d+)")) > 8 << 23, costs)
+    assert.is_true(tonumber(costs:match("cross_entropy backward 1 (%d+)")) > 8 << 23, costs)
   end)
 
   it("with powers and quotients makes its result alone", function()

@@ -41,6 +41,18 @@ describe("the memory of a GPU", function()
     assert.is_true(peak < 700, peak)
   end)
 
+  it("is looked through again when it has grown by half", function()
+    if heed.cuda.properties().name ~= "emulated GPU" then pending("a real GPU has its own size") end
+    local peak = tonumber(printed("HEED_EMULATED_MEMORY=6400", [[
+      local heed, heap = require "heed", {}
+      for i = 1, 400000 do heap[i] = {i} end
+      collectgarbage()
+      heap[1] = heed.empty(150 << 20, {device = "cuda"})
+      for _ = 1, 10 do heed.empty(25 << 20, {device = "cuda"}) end
+      print(heed.cuda.memory().peak >> 20)]]))
+    assert.is_true(peak > 960 and peak < 1100, peak)
+  end)
+
   it("is counted", function()
     collectgarbage()
     local before = heed.cuda.memory().live

@@ -369,7 +369,11 @@ static void nothing_is_lent (heed_context *cx) {
   check(empty != NULL && heed_numel(empty) == 0, "no memory for no elements");
   refused(cx, heed_lend(cx, HEED_FLOAT32, 1, &one, NULL, NULL, NULL) == NULL,
           "lend: there are no data");
-  heed_drop(empty);
+  heed_tensor *row = heed_from(cx, HEED_FLOAT32, 2, (int64_t[]){1, 1}, &(float){1});
+  heed_value list[] = {heed_ts(1, (heed_tensor *[]){empty, row, NULL}), heed_i(0)};
+  heed_tensor *y = heed_call(cx, HEED_cat, list, 2);
+  check(y != NULL && heed_rank(y) == 1, "a list that ends before another tensor");
+  heed_drop(row); heed_drop(y); heed_drop(empty);
 }
 
 static void bools_are_one (heed_context *cx) {

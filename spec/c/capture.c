@@ -170,6 +170,7 @@ static void inputs_are_apart (heed_context *cx) {
 
 /* A capture that was never done takes back what it did, and not what came later. */
 static void takes_back_its_own (heed_context *cx) {
+  const int64_t nodes = heed_graph_nodes(cx);
   heed_tensor *x = vector(cx, 1), *w = vector(cx, 2), *other = vector(cx, 3), *in = vector(cx, 4);
   check(heed_require_grad(w, true), "w is a leaf");
   heed_tensor *y = heed_call(cx, HEED_mul, (heed_value[]){heed_t(w), heed_i(2)}, 2);
@@ -196,6 +197,7 @@ static void takes_back_its_own (heed_context *cx) {
   check(heed_backward(sum, NULL, false) && has_gradient(v, 3, 4, 5), "nor has the graph gone");
   for (int i = 0; i < 5; i++) heed_drop(all[i]);
   heed_drop(other); heed_drop(v); heed_drop(sum);
+  check(heed_graph_nodes(cx) == nodes, "no node is left");
 }
 
 

@@ -26,6 +26,22 @@ static void two_gpus (both *b) {
 }
 
 
+/* What has figures: GPUs by their numbers, and no other name. */
+static void names (both *b) {
+  heed_device_properties p = {.memory = 0};
+  char beyond[16];
+  snprintf(beyond, sizeof beyond, "cuda:%d", heed_device_count(b->cx, "cuda"));
+  check(heed_device_describe(b->cx, "cuda", &p) && p.memory > 0, "a GPU by its kind");
+  check(heed_device_describe(b->cx, "cuda:0", &p), "and by its number");
+  const char *others[] = {"cuda:x", beyond};
+  for (int i = 0; i < 2; i++) {
+    check(!heed_device_describe(b->cx, others[i], &p) &&
+          says(heed_error(b->cx), "there is no 'cuda:"), "there is no such GPU");
+    heed_clear(b->cx);
+  }
+}
+
+
 /* y = y + x, with x sent from the host: captured, and done by three replays. */
 static void captures (both *b) {
   device *d = b->gpu;
@@ -535,6 +551,7 @@ static int lacks_code (both *b) {
 
 int main (void) {
   run("two GPUs", two_gpus);
+  run("names", names);
   run("captures", captures);
   run("frees in captures", frees_in_captures);
   run("limits", limits);

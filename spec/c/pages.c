@@ -117,6 +117,23 @@ static void full (void) {
 }
 
 
+/* Blocks from 64 KiB to below 4 MiB share regions; a larger one has huge pages of its own. */
+static void bounds (void) {
+  static const struct { size_t bytes; bool shares; } some[] = {
+    {64 * KIB - 1, false}, {64 * KIB, true}, {4 * MIB - 1, true}, {4 * MIB, false}
+  };
+  for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+    pages p = {0};
+    char *data = pages_take(&p, some[i].bytes);
+    check((p.first != NULL) == (some[i].shares && !HEED_EXACT), "who shares a region");
+    if (some[i].bytes == 4 * MIB && !HEED_EXACT)
+      check((uintptr_t)data % (2 * MIB) == 0, "a huge page of its own");
+    pages_give(&p, data, some[i].bytes);
+    check(p.first == NULL, "a region of one block given back");
+  }
+}
+
+
 /* Scratch memory of threads shares nothing; what no machine has is refused. */
 static void unshared (void) {
   pages p = {0};
@@ -136,6 +153,7 @@ int main (void) {
   blocks_apart();
   holes();
   full();
+  bounds();
   unshared();
   printf("pages: %s\n", failed ? "wrong" : "blocks stand apart");
   return failed;

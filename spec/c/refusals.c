@@ -215,6 +215,8 @@ static void values_are_whole (heed_context *cx, heed_tensor *x) {
               "cat: argument 'tensors': its list has a negative length");
   refuses(cx, HEED_reshape, x, heed_l(-1, two),
           "reshape: argument 'shape': its list has a negative length");
+  refuses_one(cx, HEED_cat, heed_ts(2, (heed_tensor *[]){x, NULL}),
+              "cat: argument 'tensors': tensor 2 is missing");
   refuses_one(cx, HEED_cat, heed_ts(1, NULL), "cat: argument 'tensors': a list expected, got NULL");
   refuses(cx, HEED_reshape, x, heed_l(1, NULL),
           "reshape: argument 'shape': a list expected, got NULL");

@@ -198,11 +198,12 @@ static int starved (int number, long n, bool backward) {
 */
 
 enum {
-  FROM, LENT, NUMBER, GRADIENT, READ, WRITTEN, PACKED, COMMITTED, LEAVES, STEP, CLIPPED, DEEDS
+  FROM, LENT, NUMBER, VALUE, GRADIENT, READ, WRITTEN, PACKED, COMMITTED, LEAVES, STEP, CLIPPED,
+  DEEDS
 };
 
-static const char *const deeds[] = {"from", "lend", "a number's memory", "a gradient", "a read",
-  "a write", "a packed weight", "a commit", "leaves", "a step", "clipping"};
+static const char *const deeds[] = {"from", "lend", "a number's memory", "a number's value",
+  "a gradient", "a read", "a write", "a packed weight", "a commit", "leaves", "a step", "clipping"};
 
 static bool drops (heed_tensor *t) {
   heed_drop(t);
@@ -233,6 +234,11 @@ static bool does (heed_context *cx, const inputs *in, int deed) {
     case NUMBER:
       if ((number = heed_number(cx, 2)) == NULL) return false;
       good = heed_require_grad(number, true);
+      heed_drop(number);
+      return good;
+    case VALUE:
+      if ((number = heed_number(cx, 2)) == NULL) return false;
+      good = heed_read(number, HEED_FLOAT32, data);
       heed_drop(number);
       return good;
     case GRADIENT: return heed_set_gradient(in->x, in->y);

@@ -118,9 +118,7 @@ static uint64_t least_of (const cgroup *group, uint64_t (*value_of) (const char 
   while (strlen(path) >= strlen(group->mount)) {
     uint64_t value = value_of(path);
     if (value < least) least = value;
-    char *slash = strrchr(path, '/');
-    if (slash == NULL) break;
-    *slash = '\0';
+    *strrchr(path, '/') = '\0';     /* the mount begins with one */
   }
   return least;
 }

@@ -120,6 +120,8 @@ local list = {
    value = reduced(sum), also = edges},
   {"sum of axes", function(x) return x:sum({1, -1}, true) end, {2, 3, 4}, types = "all",
    gives = "count", value = reduced(sum, {1, 3}, true), also = {{{0, 3, 2}}, {{1, 1, 1}}}},
+  {"sum of axes apart", function(x) return x:sum{1, 3} end, {2, 3, 2, 3},
+   types = "all", gives = "count", value = reduced(sum, {1, 3})},
   {"mean", function(x) return x:mean(2) end, {2, 3, 4}, value = reduced(mean, {2}),
    also = {{{1, 1}}}},
   {"mean of all", function(x) return x:mean() end, {2, 3}, value = reduced(mean),
@@ -190,6 +192,8 @@ local list = {
    value = scanned(softmax, -1), also = edges},
   {"softmax of the first axis", function(x) return x:softmax(1) end, {3, 4, 2}, types = "all",
    gives = "float", value = scanned(softmax, 1)},
+  {"softmax of an axis of four", function(x) return x:softmax(2) end, {2, 3, 2, 2},
+   types = "all", gives = "float", value = scanned(softmax, 2)},
   {"log_softmax", function(x) return x:log_softmax(2) end, {3, 4}, types = "all", gives = "float",
    value = scanned(log_softmax, 2), also = {{{1, 1}}, {{0, 3}}}},
 
