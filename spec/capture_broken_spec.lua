@@ -111,7 +111,7 @@ describe("a profile that is cut off", function()
       error("cut off", 0)
     end
     repeat
-      n, struck = n + 1, false
+      n, struck = n + STRIDE, false
       pcall(function()
         debug.sethook(hook, "", n)
         heed.profile(model, x)

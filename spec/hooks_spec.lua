@@ -238,7 +238,7 @@ describe("register_hook", function()
   -- Calls f in a finaliser that runs within the pass of a long chain from x.
   local function pass_with(x, f)
     local y = x
-    for _ = 1, 40 do y = y * 1 end
+    for _ = 1, 40 + collectgarbage("count") // 512 do y = y * 1 end
     y:register_hook(function()
       collectgarbage()                             -- the next cycle finds what is garbage now
       setmetatable({}, {__gc = f})

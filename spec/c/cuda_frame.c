@@ -26,7 +26,7 @@ static void two_gpus (both *b) {
 }
 
 
-/* What has figures: GPUs by their numbers, and no other name. */
+/* Figures are those of GPUs by their numbers, and of no other name. */
 static void names (both *b) {
   heed_device_properties p = {.memory = 0};
   char beyond[16];

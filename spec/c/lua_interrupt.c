@@ -97,7 +97,7 @@ static const char search[] =
   "assert(not good and why:find('interrupted', 1, true), why)\n"
   "assert(#index:query(query, 3) == 3 and #index == 20000)\n";
 
-/* What a call gives back when it ends comes back, also where the host wants the script to end. */
+/* A call gives back what it took when it ends, also where the host wants the script to end. */
 static const char given_back[] =
   "local layer = heed.nn.Linear(2, 2)\n"
   "local ema, weight = heed.optim.EMA(layer), layer.weight:totable()\n"

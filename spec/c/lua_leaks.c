@@ -95,8 +95,10 @@ static int l_failing (lua_State *L) {
    say; and how many files are open */
 static int l_held (lua_State *L) {
   lua_Integer n = 0;
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+#if defined(__GLIBC__)
+#if __GLIBC_PREREQ(2, 33)
   n = (lua_Integer)mallinfo2().uordblks;
+#endif
 #endif
   int open = 0;
   for (int fd = 0; fd < 256; fd++) open += fcntl(fd, F_GETFD) >= 0;

@@ -325,7 +325,7 @@ static bool check_gradients (const hook *h, int n, heed_tensor *const *gradients
 }
 
 
-/* The core has the name and the modes of the pass again afterwards. */
+/* The core has the name of the pass again afterwards. */
 static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, int ninputs,
                        heed_tensor **results) {
   const hook *own = self, copy = *own, *h = &copy;       /* the hook may remove itself */
@@ -334,7 +334,8 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
   lua_State *L = running(b);
   int top = lua_gettop(L);
   int64_t before = versions_of(noutputs, gradients);
-  frame f = {.modes = modes_now(b), .moded = true, .layered = true};
+  const modes pass = modes_now(b);
+  frame f = {.modes = pass, .moded = true, .layered = true};
   f.modes.autocast = HEED_FLOAT32;
   if (!lua_checkstack(L, 12)) {
     heed_fail(b->cx, "%s cannot be called: Lua's stack is full", name_of(h));
@@ -354,6 +355,7 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
   b->L = L;
   note_hooks(b, L);
   end_frame(b, L, &f);
+  set_modes(b, pass);                  /* a profile hears of the layer */
   if (status != LUA_OK) keep_thrown(L, b);
   bool good = status == LUA_OK && check_results(L, h, top + 1, ninputs) &&
               check_gradients(h, noutputs, gradients, before);

@@ -320,6 +320,7 @@ void open_capture (lua_State *L, int internal);
 
 /* lua_scope.c */
 modes modes_now (const binding *b);
+void set_modes (const binding *b, modes m);
 void apply_modes (binding *b, lua_State *L);             /* of the innermost frame; b has some */
 int64_t scope_in (const binding *b, lua_State *L);       /* the innermost scope's number, or 0: a
                                       finaliser has scopes of its own alone */

@@ -55,7 +55,7 @@ static void collect (binding *b, lua_State *L, size_t bytes) {
 /*
 ** Steps alone do not keep memory flat when a script holds many objects, nor in the generational
 ** mode: the soft limit does. A collector that the script has stopped works only if it is urgent.
-** The core has the name and the modes of its call again afterwards.
+** The core has the name of its call again afterwards.
 */
 static void report (binding *b, size_t bytes, bool urgent) {
   lua_State *L = running(b), *was = b->L;
@@ -64,6 +64,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
   if (collector < 0 || (collector == 0 && !urgent && !(b->capturing && b->collects)))
     return;
   size_t debt = b->debt;
+  const modes call = modes_now(b);                 /* finalisers have the script's modes */
   heed_set_caller(b->cx, NULL);                    /* finalisers have names of their own */
   b->debt = 0;
   b->collecting = true;                            /* finalisers may allocate: they come here */
@@ -74,6 +75,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
   b->L = was;
   b->hook = own;
   b->main_hook = of_main;
+  set_modes(b, call);
   b->modes_applied = false;
 }
 

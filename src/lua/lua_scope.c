@@ -47,7 +47,7 @@ modes modes_now (const binding *b) {
 }
 
 
-static void set_modes (const binding *b, modes m) {
+void set_modes (const binding *b, modes m) {
   heed_set_recording(b->cx, m.recording);
   heed_set_autocast(b->cx, m.autocast);
   heed_set_layer(b->cx, m.layer);

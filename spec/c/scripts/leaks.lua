@@ -193,6 +193,8 @@ end
 local function pictures()
   local rows = "\x78\x01\x01\x04\x00\xfb\xff\x00\x01\x02\x03\x00\x0e\x00\x07"
   local short, x, before = rows:sub(1, -2), heed.zeros({4}, {dtype = "uint8"}), nil
+  local here, why = core.png_rows(x, rows, 1, 3, 3)
+  if not here and why:find("zlib", 1, true) then return print("leaks: no zlib") end
   for i = 1, 5 do
     assert(core.png_rows(x, rows, 1, 3, 3) and x[3] == 3)
     assert(not core.png_rows(x, short, 1, 3, 3))

@@ -57,6 +57,11 @@ INLINED void FN(dot_step) (const int rows, const heed_type type, FN(vector) sum[
 /* The same of two vectors of depth. */
 INLINED void FN(dot_two) (const int rows, const heed_type type, FN(vector) sum[DOT_ROWS][4],
                           const T *a, int64_t a_row, const char *const at[4], int64_t k) {
+  if (type == TYPE) {              /* one by one, which takes fewer registers */
+    FN(dot_step)(rows, type, sum, a, a_row, at, k, LANES);
+    FN(dot_step)(rows, type, sum, a, a_row, at, k + LANES, LANES);
+    return;
+  }
   FN(vector) line[DOT_ROWS][2];
   UNROLL for (int i = 0; i < rows; i++)
     UNROLL for (int v = 0; v < 2; v++) line[i][v] = FN(load)(a + i * a_row + k + v * LANES);

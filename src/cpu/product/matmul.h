@@ -39,6 +39,8 @@
 #define PIECE_FLOPS 1000000        /* of a piece of work for another thread, at least */
 #define LONG_DOT ((int64_t)1 << 20)    /* elements of a scalar product that is not cut */
 
+_Static_assert(DOT_STEPS % DOT_TURN == 0 && DOT_TURN % 2 == 0, "two products are added at a time");
+
 /* Depth of a packed panel: that and the tiles' rows of a stay in near caches. */
 #if defined(LEVEL_AVX512)
 #define BLOCK_DEPTH 512
