@@ -199,13 +199,13 @@ describe("a packed weight", function()
 end)
 
 
--- Types of blocks: elements and bytes of one, and bytes of a copy for each element: a quant, and
--- the share of the numbers of its group, which has 16 or 32 elements.
+-- Types of blocks: elements and bytes of one, and bytes of a copy for each element: as many as
+-- blocks have, or a byte and the share of its group's numbers.
 local BLOCKS <const> = {
-  q8_0 = {32, 34, 1 + 4 / 32}, q4_0 = {32, 18, 1 + 4 / 32}, q4_1 = {32, 20, 1 + 8 / 32},
-  q5_0 = {32, 22, 1 + 4 / 32}, q5_1 = {32, 24, 1 + 8 / 32}, q2_k = {256, 84, 1 + 8 / 16},
-  q3_k = {256, 110, 1 + 4 / 16}, q4_k = {256, 144, 1 + 8 / 32}, q5_k = {256, 176, 1 + 8 / 32},
-  q6_k = {256, 210, 1 + 4 / 16},
+  q8_0 = {32, 34, 34 / 32}, q4_0 = {32, 18, 18 / 32}, q4_1 = {32, 20, 20 / 32},
+  q5_0 = {32, 22, 22 / 32}, q5_1 = {32, 24, 24 / 32}, q2_k = {256, 84, 1 + 8 / 16},
+  q3_k = {256, 110, 1 + 4 / 16}, q4_k = {256, 144, 148 / 256}, q5_k = {256, 176, 180 / 256},
+  q6_k = {256, 210, 210 / 256},
 }
 
 -- Whether products with rounded rows interleave blocks: with AVX-512 and VNNI, as gcc compiles it.
@@ -255,18 +255,42 @@ describe("a packed weight in blocks", function()
     end
   end)
 
-  it("has a copy from the first product of many rows on, which counts and goes with it", function()
+  it("does so for all values of quants, of any number of rows, and in a capture", function()
+    for _, type in ipairs{"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"} do
+      local columns = type:find "_k" and 512 or 544
+      local weight, bias = heed.quantize(drawn({75, columns}), type), drawn({75})
+      local plain = weight:clone()
+      core.pack(weight)
+      local captured = heed.capture(function(x) return heed.linear(x, weight, bias) end)
+      for _, rows in ipairs{1, 2, 3, 4, 5, 8, 9, 12, 19} do
+        local x = drawn({rows, columns})
+        local wanted = heed.linear(x, plain, bias)
+        assert.is_true(wanted:equal(heed.linear(x, weight, bias)), type)
+        for _ = 1, 2 do assert.is_true(wanted:equal(captured(x)), type) end
+      end
+    end
+  end)
+
+  it("has a copy from the first captured product on, where no other came before", function()
+    local x, weight = drawn({1, 544}), heed.quantize(drawn({64, 544}), "q4_0")
+    local plain, now = weight:clone(), live()
+    core.pack(weight)
+    local captured = heed.capture(function(y) return heed.linear(y, weight) end)
+    captured(x)
+    assert.equal(interleaves(), live() - now >= weight:numel() * 18 // 32)
+    assert.is_true(heed.linear(x, plain):equal(captured(x)))
+  end)
+
+  it("has a copy from the first product on, which counts and goes with it", function()
     for type, row in pairs(BLOCKS) do
       local columns = type:find "_k" and 768 or 352
       local before = live()
       local x, weight = drawn({40, columns}), of_blocks(type, 70, columns)
       core.pack(weight)
       local now = live()
-      heed.linear(x:narrow(1, 1, 3), weight)
-      assert.equal(now, live())
       local bytes = interleaves() and 96 * columns * row[3] or 0
-      for _ = 1, 2 do
-        heed.linear(x, weight)
+      for _, rows in ipairs{3, 1, 40} do
+        heed.linear(x:narrow(1, 1, rows), weight)
         assert.equal(now + bytes, live(), type)
       end
       x:release()

@@ -48,10 +48,11 @@ local M = {}
 ---@field quantize? string a type of blocks, "q8_0", for the weights of linear layers and
 ---embeddings, as `model:quantize` has it; all else is float32. A model of which no weight has rows
 ---of whole blocks is refused. Files are mapped meanwhile
----@field packed? boolean whether a product of many rows on the CPU keeps a copy of its matrix as
----it is read there, which makes later ones faster and takes as much memory again: of one in
----float32, or of one in blocks beside rows that are rounded to 8 bits. Unless given, matrices have
----copies if they are not mapped, and those in blocks if the model does not generate
+---@field packed? boolean whether products on the CPU keep copies of their matrices as they are read
+---there, which makes later ones faster and takes as much memory again: of those in float32 beside
+---many rows, and of those in blocks beside rows that are rounded to 8 bits, as few as in a step of
+---generation. Unless given, matrices have copies if they are not mapped, and those in blocks if the
+---model does not generate
 
 local FLOATS <const> = {bfloat16 = true, float16 = true, float32 = true, float64 = true}
 
@@ -137,8 +138,8 @@ local function read_tokenizer(path)
 end
 
 
--- Matrices are read by products of many texts and long prompts. A model that writes reads a prompt
--- once, and its blocks are there for the sake of memory: they have copies where the caller says so.
+-- Matrices are read by products of many texts and long prompts. The blocks of a model that writes
+-- are there for the sake of memory: they have copies where the caller says so.
 local function pack(model, is_asked)
   local packs_blocks = is_asked or not model.writes
   for _, p in ipairs(model:parameters()) do

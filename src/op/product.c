@@ -164,9 +164,14 @@ static bool set_product (call *c, product *p, const layout *a, const layout *b) 
 }
 
 
-/* The copy of a factor that products keep; or NULL: replays may write the factor in between. */
+/*
+** The copy of a factor that products keep; or NULL: replays may write the factor in between, unless
+** it is a weight in blocks that no capture made.
+*/
 static packed_copy *copy_of (const call *c, const heed_tensor *t, const view *v) {
-  const bool keeps = t->store != NULL && c->cx->capture.where == NULL;
+  const bool fixed = c->cx->capture.where == NULL ||
+                     (scalar_is_block(t->type) && t->store != NULL && t->store->capture == 0);
+  const bool keeps = t->store != NULL && fixed;
   return keeps ? packed_find(t->store, v->data) : NULL;
 }
 

@@ -278,7 +278,8 @@ typedef struct vnni_product {
   block_product *p;
   const vnni_type *type;
   vnni_span *x;
-  int64_t panel;                   /* its bytes */
+  int64_t tile;                    /* of rows of x */
+  int64_t kept_panel;              /* bytes */
   uint8_t *kept;                   /* all panels; or NULL */
 } vnni_product;
 
@@ -287,10 +288,11 @@ typedef struct vnni_product {
 static void vnni_round_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   const block_product *p = v->p;
+  const bool across = v->type->across && p->m < VNNI_MANY && v->kept == NULL;
   for (int64_t r = first; r < end; r++)
-    vnni_round(v->x + vnni_place(r, p->k), vnni_tile_rows(p->m, r),
-               p->x + smaller(r, p->m - 1) * p->x_row, p->k, v->type->zero, v->type->group,
-               v->type->across && p->m < VNNI_MANY);
+    vnni_round(v->x + vnni_place(r, p->k, v->tile), vnni_tile_rows(p->m, r, v->tile),
+               p->x + smaller(r, p->m - 1) * p->x_row, p->k, v->type->zero, v->type->wide.group,
+               across);
 }
 
 
@@ -306,46 +308,61 @@ static void vnni_row_piece (void *arg, int64_t first, int64_t end) {
 }
 
 
-/* Panel number i of w, at 'to'. */
-static void vnni_pack_panel (const vnni_product *v, int64_t i, uint8_t *to) {
-  const block_product *p = v->p;
+/* The columns of y of panel number i. */
+static vnni_columns vnni_columns_at (const block_product *p, int64_t i, const uint8_t *panel) {
   const int64_t n = i * VNNI_COLUMNS;
-  vnni_pack(to, v->type, (const uint8_t *)p->w + n * p->w_row, p->w_row, p->w_span, p->k,
-            smaller(p->n - n, VNNI_COLUMNS));
+  return (vnni_columns){.w = panel, .k = p->k, .n = smaller(p->n - n, VNNI_COLUMNS),
+                        .y_row = p->y_row, .y = p->y + n,
+                        .bias = p->bias != NULL ? p->bias + n : NULL};
 }
 
 
-/* Panels, which are made as they are used unless they are kept. */
+/* Wide panels, which are made as they are used. */
 static void vnni_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
+  const vnni_type *t = v->type;
   block_product *p = v->p;
-  const uint8_t *w = (const uint8_t *)p->w;
-  const int64_t bytes = VNNI_COLUMNS * p->w_row;
-  void *scratch = NULL;
-  uint8_t *own = v->kept == NULL ? aligned_scratch(p, (size_t)v->panel, &scratch) : NULL;
-  for (int64_t i = first; i < end && (v->kept != NULL || own != NULL); i++) {
-    if (cpu_stopped(p->self)) break;
-    const int64_t n = i * VNNI_COLUMNS;
-    vnni_columns c = {.w = own, .k = p->k, .n = smaller(p->n - n, VNNI_COLUMNS), .y_row = p->y_row,
-                      .y = p->y + n, .bias = p->bias != NULL ? p->bias + n : NULL};
-    if (v->kept != NULL) {
-      c.w = v->kept + i * v->panel;
-      vnni_look_ahead(&c, v->type, c.w + v->panel, v->panel, p->m);
-    } else {
-      vnni_pack_panel(v, i, own);
-      vnni_look_ahead(&c, v->type, w + (i + 1) * bytes, bytes, p->m);
-    }
+  const uint8_t *from = v->kept != NULL ? v->kept : (const uint8_t *)p->w;
+  const int64_t bytes = v->kept != NULL ? v->kept_panel : VNNI_COLUMNS * p->w_row;
+  void *scratch;
+  uint8_t *panel = aligned_scratch(p, (size_t)panel_bytes(t->wide, p->k), &scratch);
+  for (int64_t i = first; panel != NULL && i < end && !cpu_stopped(p->self); i++) {
+    const uint8_t *at = from + i * bytes;
+    vnni_columns c = vnni_columns_at(p, i, panel);
+    if (v->kept != NULL) t->widen(at, p->k, panel);
+    else pack_wide(panel, t->wide, t->load_rows, t->elements, at, p->w_row, p->w_span, p->k, c.n);
+    vnni_look_ahead(&c, t->wide.group, at + bytes, bytes, p->m, v->tile);
     for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += SUM_STOPS)
-      vnni_multiply(v->type, &c, v->x, m, smaller(m + SUM_STOPS, p->m));
+      vnni_multiply(t, &c, v->x, m, smaller(m + SUM_STOPS, p->m));
   }
   cpu_scratch_free(scratch);
 }
 
 
-static void vnni_pack_piece (void *arg, int64_t first, int64_t end) {
+/* Kept panels, as they lie. CPUs that read alone fetch nothing for a single tile of rows of x. */
+static void vnni_kept_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
-  for (int64_t i = first; i < end && !cpu_stopped(v->p->self); i++)
-    vnni_pack_panel(v, i, v->kept + i * v->panel);
+  const block_product *p = v->p;
+  const bool fetches = p->m > v->tile || !p->self->reads_alone;
+  for (int64_t i = first; i < end && !cpu_stopped(p->self); i++) {
+    const uint8_t *at = v->kept + i * v->kept_panel;
+    vnni_columns c = vnni_columns_at(p, i, at);
+    if (fetches)
+      vnni_look_ahead(&c, v->type->kept.group, at + v->kept_panel, v->kept_panel, p->m, v->tile);
+    for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += SUM_STOPS)
+      v->type->multiply(&c, v->x, m, smaller(m + SUM_STOPS, p->m), v->tile);
+  }
+}
+
+
+static void vnni_keep_piece (void *arg, int64_t first, int64_t end) {
+  const vnni_product *v = arg;
+  const block_product *p = v->p;
+  for (int64_t i = first; i < end && !cpu_stopped(p->self); i++) {
+    const int64_t n = i * VNNI_COLUMNS;
+    v->type->keep(v->kept + i * v->kept_panel, (const uint8_t *)p->w + n * p->w_row, p->w_row,
+                  p->w_span, p->k, smaller(p->n - n, VNNI_COLUMNS));
+  }
 }
 
 
@@ -357,9 +374,9 @@ static void vnni_keep (vnni_product *v) {
   const packed_key key = {p->w, v->type, p->k, p->n, p->w_span};
   v->kept = packed_data(p->packed, &key);
   if (v->kept != NULL) return;
-  v->kept = packed_renew(p->packed, &key, (size_t)(panels * v->panel));
+  v->kept = packed_renew(p->packed, &key, (size_t)(panels * v->kept_panel));
   if (v->kept == NULL) return;
-  pool_run(p->self->pool, panels, 65536 / (p->k * VNNI_COLUMNS) + 1, vnni_pack_piece, v);
+  pool_run(p->self->pool, panels, 65536 / (p->k * VNNI_COLUMNS) + 1, vnni_keep_piece, v);
   if (cpu_stopped(p->self)) v->kept = NULL;
   else packed_done(p->packed, &key);
 }
@@ -367,19 +384,20 @@ static void vnni_keep (vnni_product *v) {
 
 static const char *vnni_run (block_product *p) {
   const int64_t rows = vnni_padded(p->m), n = rows * vnni_spans(p->k);
+  const int64_t panels = (p->n + VNNI_COLUMNS - 1) / VNNI_COLUMNS;
   _Alignas(VECTOR_BYTES) vnni_span few[8];         /* one row, most often: memory takes its time */
   void *scratch = NULL;
   vnni_span *x = n <= 8 ? few : aligned_scratch(p, (size_t)n * sizeof *x, &scratch);
   if (x == NULL) return cpu_no_memory;
-  const vnni_type *type = &vnni_types[p->type];
-  vnni_product v = {p, type, x, vnni_panel_bytes(type, p->k), NULL};
+  const vnni_type *t = &vnni_types[p->type];
+  vnni_product v = {.p = p, .type = t, .x = x, .kept_panel = panel_bytes(t->kept, p->k)};
+  vnni_keep(&v);
+  v.tile = vnni_tile_of(t, p->m, v.kept != NULL);
   pool_run(p->self->pool, rows, 16384 / p->k + 1, vnni_round_piece, &v);
-  if (p->m < VNNI_MANY) {
-    pool_run(p->self->pool, p->n, 65536 / (p->k * p->m) + 1, vnni_row_piece, &v);
-  } else {
-    vnni_keep(&v);
-    pool_run(p->self->pool, (p->n + VNNI_COLUMNS - 1) / VNNI_COLUMNS, 2, vnni_piece, &v);
-  }
+  if (v.kept != NULL && vnni_is_direct(t, p->m))
+    pool_run(p->self->pool, panels, 65536 / (p->k * VNNI_COLUMNS * p->m) + 2, vnni_kept_piece, &v);
+  else if (p->m >= VNNI_MANY) pool_run(p->self->pool, panels, 2, vnni_piece, &v);
+  else pool_run(p->self->pool, p->n, 65536 / (p->k * p->m) + 1, vnni_row_piece, &v);
   cpu_scratch_free(scratch);
   return p->failed ? cpu_no_memory : NULL;
 }

@@ -264,15 +264,20 @@ INLINED __m512 eight_numbers (uint64_t bytes, float scale) {
 }
 
 
-/* Eight scales and eight least values of six bits in 12 bytes: see decode_sixes. */
-INLINED void load_sixes (const uint8_t *b, loaded *to) {
+/* Eight scales and eight least values of six bits in 12 bytes, as bytes: see decode_sixes. */
+INLINED void sixes_of (const uint8_t *b, uint64_t bytes[2]) {
   const uint32_t s = bits_at(b + 4), m = bits_at(b + 8), low = bits_at(b + 12);
   const uint32_t sixes = UINT32_C(0x3f3f3f3f), fours = UINT32_C(0x0f0f0f0f);
   const uint32_t highs = UINT32_C(0x30303030);
-  const uint64_t scales = (s & sixes) | (uint64_t)((low & fours) | (s >> 2 & highs)) << 32;
-  const uint64_t least = (m & sixes) | (uint64_t)((low >> 4 & fours) | (m >> 2 & highs)) << 32;
-  to->scale = eight_numbers(scales, half_at(b));
-  to->least = eight_numbers(least, -half_at(b + 2));
+  bytes[0] = (s & sixes) | (uint64_t)((low & fours) | (s >> 2 & highs)) << 32;
+  bytes[1] = (m & sixes) | (uint64_t)((low >> 4 & fours) | (m >> 2 & highs)) << 32;
+}
+
+INLINED void load_sixes (const uint8_t *b, loaded *to) {
+  uint64_t bytes[2];
+  sixes_of(b, bytes);
+  to->scale = eight_numbers(bytes[0], half_at(b));
+  to->least = eight_numbers(bytes[1], -half_at(b + 2));
 }
 
 /* The low halves of 32 bytes, then the high ones, four times. */
