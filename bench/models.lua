@@ -268,11 +268,12 @@ local FOLDER <const> = arg[0]:gsub("[^/]*$", "") .. "../build/bench/"
 
 local function is_in_blocks(name) return name:find "_q%d_%d$" ~= nil end
 
-local function loaded(name)
+local function loaded(name, packed)
   if name == "minilm_q8_0" then
     return assert(heed.models.load(FOLDER .. "minilm", {quantize = "q8_0"}))
   end
-  return assert(heed.models.load(FOLDER .. name .. (is_in_blocks(name) and ".gguf" or "")))
+  local path = FOLDER .. name .. (is_in_blocks(name) and ".gguf" or "")
+  return assert(heed.models.load(path, {packed = packed}))
 end
 
 -- f without gradients. What is multiplied by blocks is rounded to 8 bits, as llama.cpp has it.
@@ -324,9 +325,9 @@ local function replayed(name, N)
   return inferring(name, read)
 end
 
--- The same by model:generate, which is made to choose these ids.
-local function generated(name, N)
-  local model = loaded(name)
+-- The same by model:generate, which is made to choose these ids; weights have copies if `packed`.
+local function generated(name, N, packed)
+  local model = loaded(name, packed)
   local words = model.config.vocab_size
   local ids, last = heed.randint(words, {N + 1}), nil
   local choice = ids:one_hot(words):to "float32"
@@ -345,6 +346,7 @@ for _, ending in ipairs{"", "_bfloat16", "_q8_0", "_q4_0", "_large_bfloat16", "_
                         "_large_q4_0"} do
   local name = "decoder" .. ending
   factories["tokens_generated" .. ending] = function(size) return generated(name, size[1]) end
+  factories["tokens_packed" .. ending] = function(size) return generated(name, size[1], true) end
   factories["tokens" .. ending] = function(size) return replayed(name, size[1]) end
   factories["tokens_called" .. ending] = function(size) return reading(name, size[1], 1) end
   factories["prompt" .. ending] = function(size) return reading(name, size[1], size[1]) end

@@ -95,7 +95,8 @@ for decoder in (*directories.TYPES, *directories.BLOCKS):
 
     ending = decoder.removeprefix("decoder")
     for word, factory in [("tokens", tokens), ("tokens_called", tokens),
-                          ("tokens_generated", tokens), ("prompt", prompt)]:
+                          ("tokens_generated", tokens), ("tokens_packed", tokens),
+                          ("prompt", prompt)]:
         setattr(Llama, word + ending, factory)
 
 

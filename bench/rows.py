@@ -241,7 +241,7 @@ DECODERS = {"float32": ("", 5e-3), "bfloat16": ("_bfloat16", 5e-2), "q8_0": ("_q
             "q4_0": ("_q4_0", 5e-2)}                    # endings of factories, and tolerances
 LARGE = {"bfloat16": ("_large_bfloat16", 5e-2), "q8_0": ("_large_q8_0", 0.1),
          "q4_0": ("_large_q4_0", 0.1)}
-READINGS = ("tokens", "tokens_called", "tokens_generated", "prompt")
+READINGS = ("tokens", "tokens_called", "tokens_generated", "tokens_packed", "prompt")
 PUBLISHED = ["minilm", "minilm_q8_0", *(word + end for word in READINGS
                                         for end, _ in (*DECODERS.values(), *LARGE.values()))]
 
@@ -261,6 +261,10 @@ def published_rows():
                                 ("prompt of 512", f"prompt{end}:512", 512)]:
             yield Row(f"decoder of 135M, {what}, {dtype}", inputs, "a()", "a()", n, "tokens",
                       rival="llama.cpp", tolerance=tolerance)
+        if dtype in ("q8_0", "q4_0"):
+            yield Row(f"decoder of 135M, 64 ids, generated, packed, {dtype}",
+                      f"tokens_packed{end}:64", "a()", "a()", 64, "tokens", rival="llama.cpp",
+                      tolerance=tolerance)
     for dtype, (end, tolerance) in LARGE.items():
         for what, inputs, n in [("32 ids, generated", f"tokens_generated{end}:32", 32),
                                 ("prompt of 128", f"prompt{end}:128", 128)]:

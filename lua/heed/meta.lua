@@ -2556,7 +2556,8 @@ function heed.core.has_values(options) end
 
 ---Says that t is a weight of many products: on the CPU, one of more than a few rows keeps a copy of
 ---it as products read it, which counts as memory, goes with t's storage, and is made anew behind a
----change. Of a weight in blocks, products whose rows are rounded to 8 bits keep one, of any number.
+---change. Of a weight in blocks, products of any number of rows keep one, if these are rounded to 8
+---bits.
 ---> heed.core.pack(heed.ones(2, 3)) == nil
 ---> heed.core.pack(1) raises "tensor expected"
 ---@param t heed.Tensor

@@ -49,10 +49,10 @@ local M = {}
 ---embeddings, as `model:quantize` has it; all else is float32. A model of which no weight has rows
 ---of whole blocks is refused. Files are mapped meanwhile
 ---@field packed? boolean whether products on the CPU keep copies of their matrices as they are read
----there, which makes later ones faster and takes as much memory again: of those in float32 beside
----many rows, and of those in blocks beside rows that are rounded to 8 bits, as few as in a step of
----generation. Unless given, matrices have copies if they are not mapped, and those in blocks if the
----model does not generate
+---there, which makes later ones faster and takes as much memory again, of the types q2_k and q3_k
+---several times as much: of those in float32 beside many rows, and of those in blocks beside rows
+---that are rounded to 8 bits, as few as in a step of generation. Unless given, matrices have copies
+---if they are not mapped, and those in blocks if the model does not generate
 
 local FLOATS <const> = {bfloat16 = true, float16 = true, float32 = true, float64 = true}
 

@@ -318,6 +318,24 @@ static void names_its_callers (void) {
 }
 
 
+/* Copies of weights in blocks serve captured products, and so hold until the capture ends. */
+static void keeps_packed_blocks (heed_context *cx) {
+  enum { BYTES = 34 };
+  const int64_t size[] = {1, 32};
+  uint8_t block[BYTES] = {0};
+  heed_tensor *w = heed_from(cx, HEED_Q8_0, 2, size, block);
+  check(heed_write(w, HEED_Q8_0, block) && heed_pack(w), "a weight in blocks");
+  check(heed_write(w, HEED_Q8_0, block), "a change of a packed one");
+  check(heed_capture_begin(cx, DEVICE), "a capture begins");
+  check(!heed_write(w, HEED_Q8_0, block) &&
+        strstr(heed_error(cx), "write: blocks of which products keep copies") != NULL, "a change");
+  heed_clear(cx);
+  heed_capture_drop(cx, heed_capture_end(cx));
+  check(heed_write(w, HEED_Q8_0, block), "a change afterwards");
+  heed_drop(w);
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   keeps_inputs_once(cx);
@@ -329,6 +347,7 @@ int main (void) {
   inputs_are_apart(cx);
   takes_back_its_own(cx);
   stops_before_it_begins(cx);
+  keeps_packed_blocks(cx);
   heed_close(cx);
   names_its_callers();
   if (without_failures()) with_failures();

@@ -166,12 +166,12 @@ static bool set_product (call *c, product *p, const layout *a, const layout *b) 
 
 /*
 ** The copy of a factor that products keep; or NULL: replays may write the factor in between, unless
-** it is a weight in blocks that no capture made.
+** it has blocks and no capture made it (heed_write refuses that).
 */
 static packed_copy *copy_of (const call *c, const heed_tensor *t, const view *v) {
-  const bool fixed = c->cx->capture.where == NULL ||
-                     (scalar_is_block(t->type) && t->store != NULL && t->store->capture == 0);
-  const bool keeps = t->store != NULL && fixed;
+  if (t->store == NULL) return NULL;
+  const bool keeps = c->cx->capture.where == NULL ||
+                     (scalar_is_block(t->type) && t->store->capture == 0);
   return keeps ? packed_find(t->store, v->data) : NULL;
 }
 

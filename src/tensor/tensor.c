@@ -496,6 +496,9 @@ bool heed_write (heed_tensor *t, heed_type type, const void *data) {
   if (scalar_is_block(t->type) && type != t->type)
     return core_fail(t->cx, "write", "data of type %s expected, got %s", scalar_names[t->type],
                      scalar_names[type]);
+  if (scalar_is_block(t->type) && t->store->packed && t->cx->capture.where != NULL)
+    return core_fail(t->cx, "write", "blocks of which products keep copies cannot be changed in "
+                     "captured work");
   if (layout_overlaps_itself(&t->at))
     return core_fail(t->cx, "write", "several positions of the tensor share one element");
   if (layout_numel(&t->at) == 0) return true;

@@ -1,7 +1,7 @@
 /*
 ** vnni.h - products of rows that were rounded to 8 bits with blocks, by AVX-512's instruction for
-** dot products of four bytes (VNNI). A few rows of x go along k; of more rows each lane is a row
-** of w, thirty-two of which lie interleaved: see vnni_many.h.
+** dot products of four bytes (VNNI). A few rows of x go along k where w lies as blocks; otherwise
+** each lane is a row of w, thirty-two of which are interleaved: see vnni_many.h.
 **
 ** Either way an element of y is added up in one order. Elements of w that share a scale are a
 ** group; each group of a span has a sum of its own, which goes on from span to span. Sums of the
@@ -20,7 +20,7 @@
 
 #define HAS_VNNI 1
 #define VNNI __attribute__((target("avx512vnni")))
-#define VNNI_MANY 4                /* rows of x for which w is interleaved */
+#define VNNI_MANY 4                /* rows of x for which blocks are interleaved */
 #define VNNI_LANES SPAN_VECTORS
 #define LANE (SPAN / VNNI_LANES)   /* elements of a span in a lane */
 

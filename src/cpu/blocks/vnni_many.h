@@ -15,7 +15,7 @@
 #if defined(HAS_VNNI)
 
 #define VNNI_TILE 8                /* rows of x */
-#define VNNI_HALF VNNI_MANY        /* of a last tile, if no more are left */
+#define VNNI_HALF VNNI_MANY        /* of a last tile, if no more are left; or of all */
 
 
 /*

@@ -5,7 +5,8 @@
 ** least values, where these numbers are bytes. A group has its scale of each row, and what is least
 ** of each; then its quants as loaded, of each four elements of each row together: bytes, or the low
 ** four bits, those of the second half of its elements above those of the first, and then the bits
-** above. A wide panel has bytes and floats. Panels that are kept take as much memory as blocks.
+** above. A wide panel has bytes and floats. Panels that are kept take as much memory as blocks, but
+** those of q2_k and q3_k, which are wide.
 */
 
 #ifndef vnni_panel_h
@@ -82,7 +83,7 @@ INLINED __m512i pairs_of_step (__m512i pairs, int step) {
   return _mm512_and_si512(moved, _mm512_set1_epi8(0x30));
 }
 
-/* Elements 4 step + 0 .. 3 of the same rows. */
+/* Quants of elements 4 step + 0 .. 3 of sixteen rows, from 16 v on. */
 INLINED __m512i panel_quants (const panel_form f, const uint8_t *group, int step, int v) {
   const int half = f.group / 8;
   const uint8_t *low = group + panel_numbers(f), *above = low + VNNI_COLUMNS * f.group / 2;
