@@ -156,7 +156,11 @@ INLINED void pack_numbers (uint8_t *to, int64_t each, const __m512i rows[16], in
 }
 
 
-/* Rows of w, at 'elements' a block; those beyond 'rows' are zeros. A span has so many bytes. */
+/*
+** Rows of w, at 'elements' a block; those beyond 'rows' are zeros. A span has so many bytes. The
+** frame is large, and so is that of pack_kept.
+*/
+__attribute__((noinline))
 static void pack_wide (uint8_t *to, const panel_form f, vnni_rows_loader load, int elements,
                        const uint8_t *w, int64_t w_row, int64_t bytes, int64_t k, int64_t rows) {
   const int64_t each = panel_group(f), numbers = VNNI_COLUMNS * (int64_t)sizeof(float);
