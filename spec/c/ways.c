@@ -13,6 +13,7 @@
 #pragma clang diagnostic ignored "-Wpsabi"
 #elif defined(__GNUC__)
 #pragma GCC optimize("O0")
+#pragma GCC diagnostic ignored "-Wframe-larger-than="    /* inlined calls share no variables */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wpsabi"
 #endif

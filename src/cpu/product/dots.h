@@ -73,11 +73,10 @@ INLINED void FN(dot_two) (const int rows, const heed_type type, FN(vector) sum[D
   }
 }
 
-/* Depth from 'k' to 'end', in steps. */
+/* Depth from 'k' to 'end', less than two vectors. */
 INLINED void FN(dot_rest) (const int rows, const heed_type type, FN(vector) sum[DOT_ROWS][4],
                            const T *a, int64_t a_row, const char *const at[4], int64_t k,
                            int64_t end) {
-  for (; k + 2 * LANES <= end; k += 2 * LANES) FN(dot_two)(rows, type, sum, a, a_row, at, k);
   for (int lanes; k < end; k += lanes) {
     lanes = (int)smaller(end - k, LANES);
     FN(dot_step)(rows, type, sum, a, a_row, at, k, lanes);
@@ -170,6 +169,7 @@ INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, 
       fetched_step(&near, bytes, column, next);
       if (type != TYPE) fetched_step(&far, bytes, column, next);
     }
+    for (; k + 2 * LANES <= end; k += 2 * LANES) FN(dot_two)(1, type, sum, a, 0, at, k);
     FN(dot_rest)(1, type, sum, a, 0, at, k, end);
     k = end;
     FN(add_totals)(sum[0], total[0]);
