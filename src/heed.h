@@ -322,11 +322,10 @@ HEED_API heed_tensor *heed_map_tensor (heed_mapping *m, heed_type type, int rank
 
 /*
 ** Says that t is a weight of many products. On the CPU, the first one of more than a few rows (of a
-** weight in blocks: any whose rows are rounded) then keeps a copy of it as it is read there, for
-** later ones. It counts as memory of the context, and goes with t's storage; where there is no
-** memory for it, or t is on another device, products read t as ever; captured ones, too, but for
-** weights in blocks. After a change it is made anew, but nobody sees what is written where
-** heed_data points. Results are the same.
+** weight in blocks: any whose rows are rounded) then keeps a copy of it as it is read there, which
+** counts as memory of the context and goes with t's storage. Without memory for it, on other
+** devices, and in captures, but for blocks, products read t as ever. A change makes it anew, but
+** nobody sees what is written where heed_data points. Results are the same.
 */
 HEED_API bool heed_pack (heed_tensor *t);
 
