@@ -115,7 +115,7 @@ VNNI INLINED void vnni_add_span (vnni_columns *c, const panel_form f, const uint
   const uint8_t *at = w + panel_head(f);
   for (int g = 0; g < SPAN / f.group; g++, at += panel_group(f)) {
     __m512 *to = sum + g * rows * VNNI_VECTORS;
-    if (g < rows) fetch_near(next + g, sizeof *next);
+    if (rows > 1 && g < rows) fetch_near(next + g, sizeof *next);
     if (g * f.group < k) {
       vnni_fetch(c);
       vnni_group(f, w, at, x, g * f.group, is_first, rows, to);
