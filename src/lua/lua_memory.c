@@ -55,7 +55,7 @@ static void collect (binding *b, lua_State *L, size_t bytes) {
 /*
 ** Steps alone do not keep memory flat when a script holds many objects, nor in the generational
 ** mode: the soft limit does. A collector that the script has stopped works only if it is urgent.
-** The core has the name of its call again afterwards.
+** The core has the name of the call again afterwards.
 */
 static void report (binding *b, size_t bytes, bool urgent) {
   lua_State *L = running(b), *was = b->L;
@@ -65,7 +65,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
     return;
   size_t debt = b->debt;
   const modes call = modes_now(b);                 /* finalisers have the script's modes */
-  heed_set_caller(b->cx, NULL);                    /* finalisers have names of their own */
+  heed_set_caller(b->cx, NULL);                    /* and names of their own */
   b->debt = 0;
   b->collecting = true;                            /* finalisers may allocate: they come here */
   if (urgent || heed_memory_now(b->cx).live + bytes > b->soft_limit) collect(b, L, bytes);

@@ -90,7 +90,7 @@ void *packed_renew (packed_copy *p, const packed_key *key, size_t bytes) {
   if (p->data != NULL && p->bytes == bytes) return p->data;
   forget(p);
   if (!account_fits(&cx->storages.account, bytes)) return NULL;
-  const bool before = heed_memory_lasting(cx, true);
+  const bool before = heed_memory_lasting(cx, true);     /* the copy shares huge pages */
   p->data = storage_take_data(cx, p->of->where, bytes);
   heed_memory_lasting(cx, before);
   if (p->data == NULL) return NULL;

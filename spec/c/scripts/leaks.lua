@@ -189,7 +189,7 @@ local function closed()
 end
 
 
--- What zlib takes for the rows of a picture; they are stored as they are.
+-- Rows of a picture as zlib has them, stored as they are, leave no memory behind.
 local function pictures()
   local rows = "\x78\x01\x01\x04\x00\xfb\xff\x00\x01\x02\x03\x00\x0e\x00\x07"
   local short, x, before = rows:sub(1, -2), heed.zeros({4}, {dtype = "uint8"}), nil

@@ -20,7 +20,7 @@
 #define VNNI_VECTORS 2             /* of columns of y */
 #define VNNI_COLUMNS (16 * VNNI_VECTORS)   /* rows of w that are interleaved */
 
-/* What is known of a panel where code for it is made. */
+/* The facts of a panel for which code is made. */
 typedef struct panel_form {
   int bits;                        /* of a quant: 4, 5, 6 or 8 */
   int number;                      /* bytes: a float, a float16, or one byte, times the span's */
