@@ -70,7 +70,7 @@ static const char *blocks_unpack (cpu *self, const work *w) {
 #define SUM_COLUMNS (BLOCK_LANES == 16 ? 3 : 2)
 #define SUM_NEAR (1 << 14)                     /* bytes of x that stay in the nearest cache */
 #define SUM_WIDE (1 << 18)                     /* of values of w that stay in the next one */
-#define STOP_PRODUCTS 65536                    /* multiplications between such questions */
+#define STOP_PRODUCTS (1 << 20)                /* multiplications between such questions */
 #define SUM_STOPS 1024                         /* rows of x between two questions whether to stop */
 
 typedef struct block_product {
@@ -296,23 +296,25 @@ static void vnni_round_piece (void *arg, int64_t first, int64_t end) {
 }
 
 
+/* Bytes are multiplied as fast as memory gives them: CPUs that read alone fetch none of them. */
 static void vnni_row_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   const block_product *p = v->p;
+  const bool fetches = p->type != HEED_Q8_0 || !p->self->reads_alone;
   const int64_t some = STOP_PRODUCTS / (p->k * p->m) + 1;
   for (int64_t n = first; n < end && !cpu_stopped(p->self); n += some) {
-    const vnni_rows at = {(const uint8_t *)p->w + n * p->w_row, p->w_row, smaller(some, end - n),
-                          p->bias != NULL ? p->bias + n : NULL, p->y + n};
+    const vnni_rows at = {.w = (const uint8_t *)p->w + n * p->w_row, .w_row = p->w_row,
+                          .n = smaller(some, end - n), .fetches = fetches, .y = p->y + n,
+                          .bias = p->bias != NULL ? p->bias + n : NULL};
     v->type->products(&at, v->x, p->k, p->m, p->y_row);
   }
 }
 
 
-/* The columns of y of panel number i. */
+/* The columns of y from those of panel number i on. */
 static vnni_columns vnni_columns_at (const block_product *p, int64_t i, const uint8_t *panel) {
   const int64_t n = i * VNNI_COLUMNS;
-  return (vnni_columns){.w = panel, .k = p->k, .n = smaller(p->n - n, VNNI_COLUMNS),
-                        .y_row = p->y_row, .y = p->y + n,
+  return (vnni_columns){.w = panel, .k = p->k, .n = p->n - n, .y_row = p->y_row, .y = p->y + n,
                         .bias = p->bias != NULL ? p->bias + n : NULL};
 }
 
@@ -330,7 +332,8 @@ static void vnni_piece (void *arg, int64_t first, int64_t end) {
     const uint8_t *at = from + i * bytes;
     vnni_columns c = vnni_columns_at(p, i, panel);
     if (v->kept != NULL) t->widen(at, p->k, panel);
-    else pack_wide(panel, t->wide, t->load_rows, t->elements, at, p->w_row, p->w_span, p->k, c.n);
+    else pack_wide(panel, t->wide, t->load_rows, t->elements, at, p->w_row, p->w_span, p->k,
+                   smaller(c.n, VNNI_COLUMNS));
     vnni_look_ahead(&c, t->wide.group, at + bytes, bytes, p->m, v->tile);
     for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += SUM_STOPS)
       vnni_multiply(t, &c, v->x, m, smaller(m + SUM_STOPS, p->m));
@@ -344,13 +347,15 @@ static void vnni_kept_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   const block_product *p = v->p;
   const bool fetches = p->m > v->tile || !p->self->reads_alone;
-  for (int64_t i = first; i < end && !cpu_stopped(p->self); i++) {
+  const int64_t some = STOP_PRODUCTS / (p->k * VNNI_COLUMNS * p->m) + 1;
+  for (int64_t i = first; i < end && !cpu_stopped(p->self); i += some) {
     const uint8_t *at = v->kept + i * v->kept_panel;
     vnni_columns c = vnni_columns_at(p, i, at);
     if (fetches)
       vnni_look_ahead(&c, v->type->kept.group, at + v->kept_panel, v->kept_panel, p->m, v->tile);
     for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += SUM_STOPS)
-      v->type->multiply(&c, v->x, m, smaller(m + SUM_STOPS, p->m), v->tile);
+      v->type->multiply(&c, v->x, m, smaller(m + SUM_STOPS, p->m), v->tile,
+                        smaller(some, end - i));
   }
 }
 

@@ -37,8 +37,8 @@ static inline int64_t vnni_place (int64_t r, int64_t k, int64_t most) {
 
 
 /*
-** A panel, and the n columns of y that belong to its rows; 'bias' is NULL, or has a number for
-** each. What is read next is fetched while products are made, 'each' bytes with a group: many lines
+** A panel, and the columns of y from that of its first row on, n of them; 'bias' is NULL, or has a
+** number for each. What is read next is fetched while products are made, 'each' bytes with a group: many lines
 ** on their way at once would hold up what is read meanwhile.
 */
 typedef struct vnni_columns {
@@ -72,7 +72,7 @@ typedef __m512 vnni_sums[SPAN / DECODE_GROUP * VNNI_TILE * VNNI_VECTORS];
 ** Adds a group, from element e of a span on, of 'rows' rows of x and all columns of a panel, to its
 ** sums; the first span's are all there is of them.
 */
-VNNI INLINED void vnni_group (const panel_form f, const uint8_t *head, const uint8_t *w,
+VNNI INLINED void vnni_group (const panel_form f, const panel_factors *by, const uint8_t *w,
                               const vnni_span *x, int e, const bool is_first, const int rows,
                               __m512 *sum) {
   const int number = 4 * (e % LANE / DECODE_GROUP) + e / LANE;
@@ -89,9 +89,10 @@ VNNI INLINED void vnni_group (const panel_form f, const uint8_t *head, const uin
       UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
         all[r][v] = _mm512_dpbusd_epi32(all[r][v], q[v], _mm512_set1_epi32(four));
     }
+    if (rows == 1) IN_ORDER();     /* a row waits for memory, which is fastest so (vnni_panel.h) */
   }
   UNROLL for (int v = 0; v < VNNI_VECTORS; v++) {
-    const __m512 scale = panel_number(f, head, w, false, v);
+    const __m512 scale = panel_number(f, by, w, false, v);
     UNROLL for (int r = 0; r < rows; r++) {
       __m512 *to = sum + r * VNNI_VECTORS + v;
       const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x[r].scale[number]));
@@ -99,7 +100,7 @@ VNNI INLINED void vnni_group (const panel_form f, const uint8_t *head, const uin
       *to = _mm512_fmadd_ps(_mm512_cvtepi32_ps(all[r][v]), both, before);
     }
     if (!f.least) continue;
-    const __m512 least = panel_number(f, head, w, true, v);
+    const __m512 least = panel_number(f, by, w, true, v);
     UNROLL for (int r = 0; r < rows; r++) {
       __m512 *to = sum + r * VNNI_VECTORS + v;
       *to = _mm512_fmadd_ps(least, _mm512_set1_ps(x[r].sum[number]), *to);
@@ -112,13 +113,14 @@ VNNI INLINED void vnni_group (const panel_form f, const uint8_t *head, const uin
 VNNI INLINED void vnni_add_span (vnni_columns *c, const panel_form f, const uint8_t *w,
                                  const vnni_span *x, const vnni_span *next, int64_t k,
                                  const bool is_first, const int rows, vnni_sums sum) {
+  const panel_factors by = panel_begin(f, w);
   const uint8_t *at = w + panel_head(f);
   for (int g = 0; g < SPAN / f.group; g++, at += panel_group(f)) {
     __m512 *to = sum + g * rows * VNNI_VECTORS;
     if (rows > 1 && g < rows) fetch_near(next + g, sizeof *next);
     if (g * f.group < k) {
       vnni_fetch(c);
-      vnni_group(f, w, at, x, g * f.group, is_first, rows, to);
+      vnni_group(f, &by, at, x, g * f.group, is_first, rows, to);
     }
     else if (is_first) memset(to, 0, (size_t)(rows * VNNI_VECTORS) * sizeof *to);
   }
@@ -175,6 +177,26 @@ VNNI INLINED void vnni_tiles (vnni_columns *c, const panel_form f, const vnni_sp
 }
 
 
+/*
+** So many panels, which lie side by side. What else is read for each of them, and may have left the
+** caches meanwhile, is little.
+*/
+VNNI INLINED void vnni_panels (const vnni_columns *first_panel, const panel_form f,
+                               const vnni_span *x, int64_t first, int64_t end, const int most,
+                               int64_t panels) {
+  vnni_columns c = *first_panel;
+  const int64_t bytes = panel_bytes(f, c.k);
+  for (; panels > 0; panels--) {
+    c.ahead = c.w + bytes;
+    vnni_tiles(&c, f, x, first, end, most);
+    c.w += bytes;
+    c.n -= VNNI_COLUMNS;
+    c.y += VNNI_COLUMNS;
+    if (c.bias != NULL) c.bias += VNNI_COLUMNS;
+  }
+}
+
+
 /* Functions of a type: compilers make code for each. 'multiply' is of kept panels. */
 typedef struct vnni_type {
   void (*products) (const vnni_rows *at, const vnni_span *x, int64_t k, int64_t m, int64_t y_row);
@@ -182,7 +204,8 @@ typedef struct vnni_type {
   void (*keep) (uint8_t *to, const uint8_t *w, int64_t w_row, int64_t bytes, int64_t k,
                 int64_t rows);
   void (*widen) (const uint8_t *from, int64_t k, uint8_t *to);
-  void (*multiply) (vnni_columns *c, const vnni_span *x, int64_t first, int64_t end, int64_t most);
+  void (*multiply) (const vnni_columns *c, const vnni_span *x, int64_t first, int64_t end,
+                    int64_t most, int64_t panels);
   panel_form kept, wide;
   int elements, zero;
   bool across;
@@ -207,12 +230,12 @@ typedef struct vnni_type {
   static void widen_##name (const uint8_t *from, int64_t k, uint8_t *to) { \
     widen((panel_form)KEPT(name, group, least), from, k, to); \
   } \
-  VNNI static void multiply_##name (vnni_columns *c, const vnni_span *x, int64_t first, \
-                                    int64_t end, int64_t most) { \
+  VNNI static void multiply_##name (const vnni_columns *c, const vnni_span *x, int64_t first, \
+                                    int64_t end, int64_t most, int64_t panels) { \
     const panel_form f = KEPT(name, group, least); \
-    if (most == 1) vnni_tiles(c, f, x, first, end, 1); \
-    else if (BITS_##name == 8) vnni_tiles(c, f, x, first, end, VNNI_TILE); \
-    else vnni_tiles(c, f, x, first, end, VNNI_HALF); \
+    if (most == 1) vnni_panels(c, f, x, first, end, 1, panels); \
+    else if (BITS_##name == 8) vnni_panels(c, f, x, first, end, VNNI_TILE, panels); \
+    else vnni_panels(c, f, x, first, end, VNNI_HALF, panels); \
   }
 #include "base/blocks.def"
 

@@ -2,11 +2,14 @@
 ** vnni_panel.h - panels: thirty-two rows of w, interleaved group by group, as products use them.
 **
 ** A span begins with the float16 scales of each row that multiply its groups' numbers, and those of
-** least values, where these numbers are bytes. A group has its scale of each row, and what is least
-** of each; then its quants as loaded, of each four elements of each row together: bytes, or the low
-** four bits, those of the second half of its elements above those of the first, and then the bits
-** above. A wide panel has bytes and floats. Panels that are kept take as much memory as blocks, but
-** those of q2_k and q3_k, which are wide.
+** least values, where these numbers are bytes. A group has its quants as loaded, of each four
+** elements of each row together: bytes, or the bits above the lowest four, and then these, those of
+** the second half of its elements above those of the first; then its scale of each row, and what is
+** least of each. A wide panel has bytes and floats. Panels that are kept take as much memory as
+** blocks, but those of q2_k and q3_k, which are wide.
+**
+** A product reads a panel from its first byte to its last. Some CPUs read memory in order twice as
+** fast as two streams, or as lines that are out of order by a few hundred bytes.
 */
 
 #ifndef vnni_panel_h
@@ -41,16 +44,22 @@ enum {
 };
 
 
-INLINED int64_t panel_numbers (const panel_form f) {                 /* bytes, of a group */
-  return (f.least ? 2 : 1) * f.number * VNNI_COLUMNS;
+/* Of numbers: scales, and least values. */
+INLINED int panel_kinds (const panel_form f) { return f.least ? 2 : 1; }
+
+/* Bytes of a group: bits above the lowest four, all quants, all. */
+INLINED int64_t panel_above (const panel_form f) {
+  return f.bits == 8 ? 0 : VNNI_COLUMNS * f.group * (f.bits - 4) / 8;
 }
 
+INLINED int64_t panel_numbers (const panel_form f) { return VNNI_COLUMNS * f.group * f.bits / 8; }
+
 INLINED int64_t panel_group (const panel_form f) {
-  return panel_numbers(f) + VNNI_COLUMNS * f.group * f.bits / 8;
+  return panel_numbers(f) + panel_kinds(f) * f.number * VNNI_COLUMNS;
 }
 
 INLINED int64_t panel_head (const panel_form f) {                    /* of a span */
-  return f.number == 1 ? (f.least ? 4 : 2) * VNNI_COLUMNS : 0;
+  return f.number == 1 ? panel_kinds(f) * 2 * VNNI_COLUMNS : 0;
 }
 
 INLINED int64_t panel_bytes (const panel_form f, int64_t k) {
@@ -64,39 +73,53 @@ INLINED int64_t panel_bytes (const panel_form f, int64_t k) {
 ** ===================================================================
 */
 
-/* The scales of sixteen rows, from 16 v on, or their least values; 'head' begins the span. */
-INLINED __m512 panel_number (const panel_form f, const uint8_t *head, const uint8_t *group,
+/* What multiplies the bytes of a span, of scales and of least values. */
+typedef struct panel_factors {
+  __m512 of[2][VNNI_VECTORS];
+} panel_factors;
+
+INLINED panel_factors panel_begin (const panel_form f, const uint8_t *head) {
+  panel_factors by;
+  UNROLL for (int i = 0; i < 2 * VNNI_VECTORS; i++)
+    by.of[i / VNNI_VECTORS][i % VNNI_VECTORS] = 32 * i < panel_head(f)
+                                                ? _mm512_cvtph_ps(bytes_at(head + 32 * i))
+                                                : _mm512_setzero_ps();
+  return by;
+}
+
+/* The scales of sixteen rows, from 16 v on, or their least values. */
+INLINED __m512 panel_number (const panel_form f, const panel_factors *by, const uint8_t *group,
                              bool least, int v) {
   const int64_t at = (least ? VNNI_COLUMNS : 0) + 16 * v;
-  const void *numbers = group + at * f.number;
+  const void *numbers = group + panel_numbers(f) + at * f.number;
   if (f.number == 4) return _mm512_loadu_ps(numbers);
   if (f.number == 2) return _mm512_cvtph_ps(_mm256_loadu_si256(numbers));
   const __m512 bytes = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(numbers)));
-  return _mm512_mul_ps(bytes, _mm512_cvtph_ps(bytes_at(head + 2 * at)));
+  return _mm512_mul_ps(bytes, by->of[least][v]);
 }
 
 
-/* The two bits above of elements 4 step + 0 .. 3, in the place that they have in a byte. */
-INLINED __m512i pairs_of_step (__m512i pairs, int step) {
-  const __m512i moved = step < 2 ? _mm512_slli_epi16(pairs, 4 - 2 * step)
-                                 : _mm512_srli_epi16(pairs, 2 * step - 4);
-  return _mm512_and_si512(moved, _mm512_set1_epi8(0x30));
+/*
+** The bits above the lowest four of elements 4 step + 0 .. 3, where they stand in a byte. 'above'
+** has those of each step of a group, the first step's the lowest.
+*/
+INLINED __m512i bits_above (const panel_form f, __m512i above, int step) {
+  const int bits = f.bits - 4, up = 4 - bits * step;
+  const __m512i moved = up > 0 ? _mm512_slli_epi16(above, up) : _mm512_srli_epi16(above, -up);
+  return _mm512_and_si512(moved, _mm512_set1_epi8(bits == 1 ? 0x10 : 0x30));
 }
 
 /* Quants of elements 4 step + 0 .. 3 of sixteen rows, from 16 v on. */
 INLINED __m512i panel_quants (const panel_form f, const uint8_t *group, int step, int v) {
   const int half = f.group / 8;
-  const uint8_t *low = group + panel_numbers(f), *above = low + VNNI_COLUMNS * f.group / 2;
+  const uint8_t *low = group + panel_above(f);
   if (f.bits == 8) return _mm512_loadu_si512(low + 4 * (VNNI_COLUMNS * step + 16 * v));
+  const __m512i fours = _mm512_set1_epi8(15);
   __m512i q = _mm512_loadu_si512(low + 4 * (VNNI_COLUMNS * (step % half) + 16 * v));
   if (step >= half) q = _mm512_srli_epi16(q, 4);
-  q = _mm512_and_si512(q, _mm512_set1_epi8(15));
-  if (f.bits == 5) {
-    const __mmask64 fifths = eight_at(above + 8 * (VNNI_VECTORS * step + v));
-    q = _mm512_mask_add_epi8(q, fifths, q, _mm512_set1_epi8(16));
-  }
-  if (f.bits == 6) q = _mm512_or_si512(q, pairs_of_step(_mm512_loadu_si512(above + 64 * v), step));
-  return q;
+  if (f.bits == 4) return _mm512_and_si512(q, fours);
+  const __m512i above = bits_above(f, _mm512_loadu_si512(group + 64 * v), step);
+  return _mm512_ternarylogic_epi32(q, fours, above, 0xea);           /* q & fours | above */
 }
 
 /* }================================================================== */
@@ -163,16 +186,16 @@ INLINED void pack_numbers (uint8_t *to, int64_t each, const __m512i rows[16], in
 __attribute__((noinline))
 static void pack_wide (uint8_t *to, const panel_form f, vnni_rows_loader load, int elements,
                        const uint8_t *w, int64_t w_row, int64_t bytes, int64_t k, int64_t rows) {
-  const int64_t each = panel_group(f), numbers = VNNI_COLUMNS * (int64_t)sizeof(float);
+  const int64_t each = panel_group(f), of_kind = VNNI_COLUMNS * (int64_t)sizeof(float);
   vnni_rows_of_span s;
   for (; k > 0; k -= SPAN, w += bytes, to += SPAN / f.group * each)
     for (int c = 0; c < VNNI_COLUMNS; c += 16) {
       const int64_t some = smaller(k, SPAN);
       uint8_t *at = to + 4 * c;
       load(w + c * w_row, w_row, (int)some / elements, rows - c, &s);
-      pack_numbers(at, each, s.scale, f.group, some);
-      if (f.least) pack_numbers(at + numbers, each, s.least, f.group, some);
-      pack_quants(at + panel_numbers(f), each, &s, f.group, some);
+      pack_quants(at, each, &s, f.group, some);
+      pack_numbers(at + panel_numbers(f), each, s.scale, f.group, some);
+      if (f.least) pack_numbers(at + panel_numbers(f) + of_kind, each, s.least, f.group, some);
     }
 }
 
@@ -185,13 +208,13 @@ static void pack_wide (uint8_t *to, const panel_form f, vnni_rows_loader load, i
 ** ===================================================================
 */
 
-/* The quants of a group of a wide panel, without the higher halves of bytes. */
-INLINED void narrow_quants (const panel_form f, const uint8_t *from, uint8_t *low) {
+/* The quants of a group of a wide panel, in so many bits. */
+INLINED void narrow_quants (const panel_form f, const uint8_t *from, uint8_t *to) {
   const int half = f.group / 8;
   const __m512i fours = _mm512_set1_epi8(15);
-  uint8_t *above = low + VNNI_COLUMNS * f.group / 2;
+  uint8_t *low = to + panel_above(f);
   UNROLL for (int v = 0; v < VNNI_VECTORS; v++) {
-    __m512i pairs = _mm512_setzero_si512();
+    __m512i above = _mm512_setzero_si512();
     UNROLL for (int step = 0; step < f.group / 4; step++) {
       const int64_t at = 4 * (VNNI_COLUMNS * (step % half) + 16 * v);
       const __m512i q = _mm512_load_si512(from + 4 * (VNNI_COLUMNS * step + 16 * v));
@@ -199,29 +222,28 @@ INLINED void narrow_quants (const panel_form f, const uint8_t *from, uint8_t *lo
       if (step >= half)
         four = _mm512_or_si512(_mm512_slli_epi16(four, 4), _mm512_loadu_si512(low + at));
       _mm512_storeu_si512(low + at, four);
-      const uint64_t fifths = _mm512_test_epi8_mask(q, _mm512_set1_epi8(16));
-      if (f.bits == 5) memcpy(above + 8 * (VNNI_VECTORS * step + v), &fifths, sizeof fifths);
-      const __m512i two = _mm512_and_si512(q, _mm512_set1_epi8(0x30));
-      pairs = _mm512_or_si512(pairs, step < 2 ? _mm512_srli_epi16(two, 4 - 2 * step)
-                                              : _mm512_slli_epi16(two, 2 * step - 4));
+      const __m512i more = _mm512_andnot_si512(fours, q);
+      const int down = 4 - (f.bits - 4) * step;                      /* as bits_above takes them */
+      above = _mm512_or_si512(above, down > 0 ? _mm512_srli_epi16(more, down)
+                                              : _mm512_slli_epi16(more, -down));
     }
-    if (f.bits == 6) _mm512_storeu_si512(above + 64 * v, pairs);
+    if (f.bits > 4) _mm512_storeu_si512(to + 64 * v, above);
   }
 }
 
 /* A group of a wide panel; numbers of bytes come from blocks. */
 INLINED void narrow_group (const panel_form f, const uint8_t *from, uint8_t *to) {
   const panel_form wide = WIDE(f.group, f.least);
-  for (int i = 0; i < (f.least ? 2 : 1) * VNNI_VECTORS; i++) {
+  if (f.bits == 8) memcpy(to, from, (size_t)panel_numbers(f));
+  else narrow_quants(f, from, to);
+  from += panel_numbers(wide);
+  to += panel_numbers(f);
+  for (int i = 0; i < panel_kinds(f) * VNNI_VECTORS; i++) {
     const __m512 number = _mm512_load_ps(from + 64 * i);
     if (f.number == 4) _mm512_storeu_ps(to + 64 * i, number);
     if (f.number == 2)
       _mm256_storeu_si256((__m256i *)(void *)(to + 32 * i), _mm512_cvtps_ph(number, 8));
   }
-  from += panel_numbers(wide);
-  to += panel_numbers(f);
-  if (f.bits == 8) memcpy(to, from, (size_t)(VNNI_COLUMNS * f.group));
-  else narrow_quants(f, from, to);
 }
 
 
@@ -252,11 +274,12 @@ INLINED void pack_block_bytes (const heed_type type, const panel_form f, const u
   for (int c = 0; c < VNNI_COLUMNS; c++, w += w_row) {
     block_bytes b = {.by = {0}};
     if (c < rows) read_block_bytes(type, w, &b);
-    for (int i = 0; i < (f.least ? 2 : 1); i++) {
+    for (int i = 0; i < panel_kinds(f); i++) {
       const int64_t at = i * VNNI_COLUMNS + c;
       memcpy(head + 2 * at, &b.by[i], sizeof b.by[i]);
+      uint8_t *bytes = head + panel_head(f) + panel_numbers(f) + at;
       for (int g = 0; g < SPAN / f.group; g++)
-        head[panel_head(f) + g * panel_group(f) + at] = (uint8_t)b.of_groups[i][g];
+        bytes[g * panel_group(f)] = (uint8_t)b.of_groups[i][g];
     }
   }
 }
@@ -284,16 +307,16 @@ INLINED void pack_kept (const heed_type type, const panel_form f, uint8_t *to,
 INLINED void widen (const panel_form f, const uint8_t *from, int64_t k, uint8_t *to) {
   const panel_form wide = WIDE(f.group, f.least);
   for (; k > 0; k -= SPAN) {
-    const uint8_t *head = from;
+    const panel_factors by = panel_begin(f, from);
     from += panel_head(f);
     for (int e = 0; e < smaller(k, SPAN); e += f.group) {
-      for (int i = 0; i < (f.least ? 2 : 1) * VNNI_VECTORS; i++)
-        _mm512_store_ps(to + 64 * i, panel_number(f, head, from, i / VNNI_VECTORS == 1,
-                                                  i % VNNI_VECTORS));
       UNROLL for (int step = 0; step < f.group / 4; step++)
         UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
-          _mm512_store_si512(to + panel_numbers(wide) + 4 * (VNNI_COLUMNS * step + 16 * v),
+          _mm512_store_si512(to + 4 * (VNNI_COLUMNS * step + 16 * v),
                              panel_quants(f, from, step, v));
+      UNROLL for (int i = 0; i < panel_kinds(f) * VNNI_VECTORS; i++)
+        _mm512_store_ps(to + panel_numbers(wide) + 64 * i,
+                        panel_number(f, &by, from, i / VNNI_VECTORS == 1, i % VNNI_VECTORS));
       from += panel_group(f);
       to += panel_group(wide);
     }

@@ -225,32 +225,33 @@ static const FN(dot_kernel) FN(dot_kernels)[][DOT_ROWS] = {
 };
 
 
-/* Where columns are read alone, a longer row would come from the second cache for each of them. */
-#define LARGE(name, type) \
-  static void FN(large_##name) (const FN(one) *x, const T *a, const char *b, T *c, \
-                                const T *addend, int64_t n) { \
-    if (x->m->self->reads_alone && x->p.depth <= ALONE_DEPTH) \
-      FN(dot_alone)(type, x, a, b, c, addend, n); \
-    else FN(dot_turns)(type, x, a, b, c, addend, n); \
-  }
-#define LARGE_NAME(name, type) FN(large_##name),
-#define OF_SOURCE(X, name, type) X(name, type)
-FN(EACH_SOURCE)(OF_SOURCE, LARGE)
-static void (*const FN(large_kernels)[]) (const FN(one) *x, const T *a, const char *b, T *c,
-                                          const T *addend, int64_t n) = {
-  FN(EACH_SOURCE)(OF_SOURCE, LARGE_NAME)
-};
-
-
 static const T *FN(addend_at) (const FN(product) *p, int64_t i, int64_t j) {
   return p->addend == NULL ? NULL : p->addend + i * p->addend_row + j * p->addend_column;
 }
 
-/* The one row, and four columns from 'j' on. */
-static void FN(large_at) (const FN(one) *x, int64_t j) {
-  FN(large_kernels)[x->source](x, x->a, FN(b_at)(x, j * x->b_column), x->c + j,
-                               FN(addend_at)(&x->p, 0, j), smaller(x->columns - j, 4));
-}
+/*
+** The one row, and columns 'from' to 'end' - 1. Whatever is read of x for some columns alone may
+** have left the caches meanwhile, and be waited for. Where columns are read alone, a longer row
+** would come from the second cache for each of them.
+*/
+#define LARGE(name, type) \
+  static void FN(large_##name) (const FN(one) *x, int64_t from, int64_t end) { \
+    const FN(one) y = *x; \
+    const bool alone = y.m->self->reads_alone && y.p.depth <= ALONE_DEPTH; \
+    for (int64_t j = from; j < end; j += 4) { \
+      const char *b = FN(b_at)(&y, j * y.b_column); \
+      const T *addend = FN(addend_at)(&y.p, 0, j); \
+      if (alone) FN(dot_alone)(type, &y, y.a, b, y.c + j, addend, smaller(end - j, 4)); \
+      else FN(dot_turns)(type, &y, y.a, b, y.c + j, addend, smaller(end - j, 4)); \
+    } \
+  }
+#define LARGE_NAME(name, type) FN(large_##name),
+#define OF_SOURCE(X, name, type) X(name, type)
+FN(EACH_SOURCE)(OF_SOURCE, LARGE)
+static void (*const FN(large_kernels)[]) (const FN(one) *x, int64_t from, int64_t end) = {
+  FN(EACH_SOURCE)(OF_SOURCE, LARGE_NAME)
+};
+
 
 /*
 ** At most DOT_ROWS rows from 'i' on, and four columns from 'j' on; 'line' and 'near' say what is
@@ -277,7 +278,7 @@ static void FN(dot_columns) (const FN(one) *x, int64_t from, int64_t to) {
   const bool in_line = x->b_column == x->p.depth;
   const int64_t near = in_line ? smaller(4 * x->p.depth * FN(b_bytes)(x), BYTES_NEAR) : 0;
   if (FN(is_large)(x)) {
-    for (int64_t j = 4 * from; j < end; j += 4) FN(large_at)(x, j);
+    FN(large_kernels)[x->source](x, 4 * from, end);
     return;
   }
   for (int64_t j = 4 * from; j < end; j += 4) {

@@ -103,6 +103,9 @@ INLINED void fetch_line (const uint8_t *at, int64_t bytes) {
 #define IN_REGISTER(v) ((void)0)
 #endif
 
+/* Memory is read and written in the order of the code: the compiler moves nothing across. */
+#define IN_ORDER() __asm__ volatile ("" : : : "memory")
+
 static inline int64_t smaller (int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t larger (int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t round_up (int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
