@@ -38,8 +38,8 @@ static inline int64_t vnni_place (int64_t r, int64_t k, int64_t most) {
 
 /*
 ** A panel, and the columns of y from that of its first row on, n of them; 'bias' is NULL, or has a
-** number for each. What is read next is fetched while products are made, 'each' bytes with a group: many lines
-** on their way at once would hold up what is read meanwhile.
+** number for each. What is read next is fetched while products are made, 'each' bytes with a group:
+** many lines on their way at once would hold up what is read meanwhile.
 */
 typedef struct vnni_columns {
   const uint8_t *w;
