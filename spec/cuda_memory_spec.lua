@@ -53,6 +53,20 @@ describe("the memory of a GPU", function()
     assert.is_true(peak > 960 and peak < 1100, peak)
   end)
 
+  it("is looked through as soon as a part of it was taken", function()
+    if heed.cuda.properties().name ~= "emulated GPU" then pending("a real GPU has its own size") end
+    assert.equal("true\tfalse\n", printed("HEED_EMULATED_MEMORY=6400", [[
+      local heed, heap = require "heed", {}
+      for i = 1, 200000 do heap[i] = {i} end
+      heed.empty(1, {device = "cuda"})
+      collectgarbage()
+      local garbage = setmetatable({{}}, {__mode = "v"})
+      heap[1] = heed.empty(15 << 20, {device = "cuda"})
+      local before = garbage[1] ~= nil
+      heed.empty(15 << 20, {device = "cuda"})
+      print(before, garbage[1] ~= nil)]]))
+  end)
+
   it("is counted", function()
     collectgarbage()
     local before = heed.cuda.memory().live

@@ -219,6 +219,22 @@ static void cores_that_are_allowed (void) {
 }
 
 
+static void __attribute__((noinline)) fill_stack (char value) {
+  volatile char some[1 << 15];
+  for (size_t i = 0; i < sizeof some; i++) some[i] = value;
+}
+
+/* Without a line that names it there is no path: none is made of what the stack held. */
+static void cores_of_no_cgroup (void) {
+  file("/proc/self/cgroup", "7:net:/d\n");
+  file("/cpu.max", "100000 100000\n");
+  file("/cpu.cfs_quota_us", "100000\n");
+  file("/cpu.cfs_period_us", "100000\n");
+  fill_stack('/');
+  check(cores_now() == 8, "no line says which cgroup it is");
+}
+
+
 static void clocks_go_on (void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -238,6 +254,7 @@ int main (void) {
   memory_of_controller();
   resident_memory();
   cores_that_are_allowed();
+  cores_of_no_cgroup();
   clocks_go_on();
   snprintf(command, sizeof command, "rm -r %s", root);
   check(system(command) == 0, "files that are gone");
