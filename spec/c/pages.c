@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cpu/pages.h"
 #include "memory/device.h"
@@ -117,6 +118,30 @@ static void full (void) {
 }
 
 
+static struct { const void *data; size_t bytes; } advised;
+
+/* The linker gives heed this function: memory is no sooner on huge pages than the system likes. */
+int __wrap_madvise (void *data, size_t bytes, int advice);
+int __wrap_madvise (void *data, size_t bytes, int advice) {
+  if (advice != MADV_HUGEPAGE) return -1;
+  advised.data = data;
+  advised.bytes = bytes;
+  return 0;
+}
+
+/* The system is asked for huge pages, whole ones. */
+static void huge (void) {
+  pages p = {0};
+  if (HEED_EXACT) return;
+  char *data = pages_take(&p, 5 * MIB);
+  check(advised.data == data && advised.bytes == 6 * MIB, "a block on huge pages");
+  pages_give(&p, data, 5 * MIB);
+  data = pages_take(&p, MIB);
+  check(advised.data == data && advised.bytes == 32 * MIB, "a region on huge pages");
+  pages_give(&p, data, MIB);
+}
+
+
 /* Blocks from 64 KiB to below 4 MiB share regions; a larger one has huge pages of its own. */
 static void bounds (void) {
   static const struct { size_t bytes; bool shares; } some[] = {
@@ -153,6 +178,7 @@ int main (void) {
   blocks_apart();
   holes();
   full();
+  huge();
   bounds();
   unshared();
   printf("pages: %s\n", failed ? "wrong" : "blocks stand apart");
