@@ -62,8 +62,9 @@ describe("the memory of a GPU", function()
       collectgarbage()
       local garbage = setmetatable({{}}, {__mode = "v"})
       heap[1] = heed.empty(15 << 20, {device = "cuda"})
-      local before = garbage[1] ~= nil
-      heed.empty(15 << 20, {device = "cuda"})
+      heed.empty((10 << 20) - 2, {device = "cuda"})
+      local before = garbage[1] ~= nil       -- 4 bytes are left of a sixty-fourth
+      heed.empty(1, {device = "cuda"})
       print(before, garbage[1] ~= nil)]]))
   end)
 
