@@ -119,8 +119,9 @@ static void full (void) {
 
 
 static struct { const void *data; size_t bytes; } advised;
+static int freed;                  /* blocks */
 
-/* The linker gives heed this function: memory is no sooner on huge pages than the system likes. */
+/* The linker gives heed these functions. */
 int __wrap_madvise (void *data, size_t bytes, int advice);
 int __wrap_madvise (void *data, size_t bytes, int advice) {
   if (advice != MADV_HUGEPAGE) return -1;
@@ -129,7 +130,14 @@ int __wrap_madvise (void *data, size_t bytes, int advice) {
   return 0;
 }
 
-/* The system is asked for huge pages, whole ones. */
+void __real_free (void *data);
+void __wrap_free (void *data);
+void __wrap_free (void *data) {
+  if (data != NULL) freed++;
+  __real_free(data);
+}
+
+/* The system is asked for huge pages, whole ones; and gets them back. */
 static void huge (void) {
   pages p = {0};
   if (HEED_EXACT) return;
@@ -138,7 +146,9 @@ static void huge (void) {
   pages_give(&p, data, 5 * MIB);
   data = pages_take(&p, MIB);
   check(advised.data == data && advised.bytes == 32 * MIB, "a region on huge pages");
+  freed = 0;
   pages_give(&p, data, MIB);
+  check(freed == 2, "a region and its header are freed");
 }
 
 
