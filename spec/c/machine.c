@@ -296,7 +296,8 @@ static void counter_counts (void) {
   char word[64] = "";
   bool said = false;
   FILE *f = fopen("/proc/cpuinfo", "r");
-  while (!said && f != NULL && fscanf(f, "%63s", word) == 1) said = strcmp(word, "nonstop_tsc") == 0;
+  while (!said && f != NULL && fscanf(f, "%63s", word) == 1)
+    said = strcmp(word, "nonstop_tsc") == 0;
   if (f != NULL) fclose(f);
   check(machine_counts() == said, "a counter of one speed");
   if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV) != 0) return;
