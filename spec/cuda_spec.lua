@@ -481,7 +481,7 @@ describe("a GPU", function()
     assert.has_no_error(function() return heed.embedding(ids, table_) end)
     assert.error_matches(heed.cuda.synchronize, "embedding: index 9 .*asynchronous")
     heed.cuda.blocking(device.gpu)
-    assert.matches("^false\t[^\n]*embedding: index 9 at position 2 is outside 1 to 5", printed("", [[
+    assert.matches("^false\t[^\n]*embedding: index 9 at position 2 is", printed("", [[
       local heed = require "heed"
       local gpu = {device = "cuda"}                      -- first used by what is profiled
       print(pcall(heed.profile, function()
