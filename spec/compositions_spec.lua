@@ -305,6 +305,11 @@ describe("the rest", function()
                                   {heed.randn(3, 2), heed.randn(3, 1)}))
   end)
 
+  it("has no divergence where a target is 0", function()
+    local input = heed.tensor{-1.0, -2.0}
+    assert.same({0, 2}, heed.kl_div(input, heed.tensor{0.0, 1.0}, "none"):totable())
+  end)
+
   it("takes class axes anywhere", function()
     heed.manual_seed(0)
     local logits, ids = heed.randn(2, 5, 3, 4), heed.randint(1, 5, {2, 3, 4})

@@ -120,7 +120,7 @@ static void drop_inputs (const inputs *in) {
   CASE(rotate_pairs, heed_t(x), heed_t(in->half), heed_t(in->half)) \
   CASE(one_hot, heed_t(in->labels), heed_i(7)) CASE(nonzero, heed_t(in->seen)) \
   CASE(argmax, heed_t(x), heed_i(1)) CASE(argsort, heed_t(x)) CASE(any, heed_t(in->seen)) \
-  CASE(multinomial, heed_t(in->chances), heed_i(2)) \
+  CASE(multinomial, heed_t(in->chances), heed_i(2)) CASE(bernoulli, heed_t(in->chances)) \
   CASE(arange, heed_i(1), heed_i(9), heed_i(2)) CASE(linspace, heed_i(0), heed_i(1), heed_i(5)) \
   CASE(eye, heed_i(3)) CASE(randn, heed_l(SOME(20))) \
   CASE(randint, heed_i(1), heed_i(6), heed_l(SOME(9))) \
