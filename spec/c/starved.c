@@ -117,6 +117,7 @@ static void drop_inputs (const inputs *in) {
   CASE(attention, heed_t(in->queries), heed_t(in->queries), heed_t(in->queries), heed_none(), \
        heed_none(), heed_none(), heed_b(true), heed_none(), heed_none(), heed_none(), heed_f(0), \
        heed_b(false), heed_b(false), heed_b(false)) \
+  CASE(einsum, heed_s("ij,jj->i"), heed_ts(2, (heed_tensor *[]){x, in->square})) \
   CASE(rotate_pairs, heed_t(x), heed_t(in->half), heed_t(in->half)) \
   CASE(one_hot, heed_t(in->labels), heed_i(7)) CASE(nonzero, heed_t(in->seen)) \
   CASE(argmax, heed_t(x), heed_i(1)) CASE(argsort, heed_t(x)) CASE(any, heed_t(in->seen)) \
