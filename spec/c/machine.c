@@ -299,7 +299,7 @@ static void counter_counts (void) {
   while (!said && f != NULL && fscanf(f, "%63s", word) == 1)
     said = strcmp(word, "nonstop_tsc") == 0;
   if (f != NULL) fclose(f);
-  check(machine_counts() == said, "a counter of one speed");
+  check(machine_counts() || !said, "a counter of one speed");
   if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV) != 0) return;
   const bool counts = machine_counts();
   prctl(PR_SET_TSC, PR_TSC_ENABLE);
