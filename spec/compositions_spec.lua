@@ -275,6 +275,7 @@ describe("the rest", function()
     local y = heed.ones(2, 2)
     assert.equal(y, y:addmm_(a, b, {alpha = 2}))
     assert.same({{7, 7}, {7, 7}}, y:totable())
+    assert.same({{7, 7}, {7, 7}}, y:addmm(a, b, {alpha = 0}):totable())
     assert.matches(": addmm: argument 'beta': a whole number.*0.5", message_of(
       heed.addmm, int{1}, int{{1}}, int{{1}}, {beta = 0.5}))
     assert.matches(": addmm_: ", message_of(y.addmm_, heed.ones(2), a, b))
