@@ -435,6 +435,26 @@ static void hosts_are_asked (void) {
   heed_close(cx);
 }
 
+/* Memory is short where more than seven eighths of the limit are taken: the next question comes
+   after a sixteenth of the growth. */
+static void memory_is_short (void) {
+  asked a = {0};
+  heed_context *cx = heed_open(&(heed_host){.reclaim = reclaim, .self = &a});
+  memory_account *m = &cx->storages.account;
+  const size_t live = m->live;
+  m->limited = true;
+  m->limit = 800 * MIB;
+  m->live = 700 * MIB - m->blocks;
+  storage_relieve(cx);
+  check(a.calmly == 1 && a.urgently == 0 && m->pressed == m->blocks + MIB, "seven eighths");
+  m->live++;
+  storage_relieve(cx);
+  check(a.calmly == 1 && a.urgently == 1 && m->pressed == m->blocks + MIB / 16, "a byte more");
+  m->live = live;
+  heed_memory_limit(cx, 0);
+  heed_close(cx);
+}
+
 /* Each time that handles and nodes have taken a MiB more; the sooner, where memory is short. */
 static void hosts_drop_handles (void) {
   enum { MANY = 20000 };
@@ -515,6 +535,7 @@ int main (void) {
   peaks_are_noted();
   if (!HEED_EXACT) copies_serve_one_product(cx);
   hosts_are_asked();
+  memory_is_short();
   if (!HEED_EXACT) hosts_drop_handles();
   hosts_allocate();
   heed_close(cx);
