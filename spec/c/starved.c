@@ -184,7 +184,8 @@ static int starved (int number, long n, bool backward) {
     memory.countdown = n;
     const bool done = back(cx, y);
     memory.countdown = -1;
-    if (!done) good = good && says_so(cx, &memory) && heed_gradient(in.x) == NULL && back(cx, y);
+    if (done) good = good && heed_error(cx) == NULL;
+    else good = good && says_so(cx, &memory) && heed_gradient(in.x) == NULL && back(cx, y);
   }
   heed_drop(y);
   drop_inputs(&in);
