@@ -176,8 +176,9 @@ static void unshared (void) {
   check(data != NULL, "memory of no pages");
   pages_give(NULL, data, 3 * MIB);
   data = pages_take(NULL, 3 * MIB);
+  freed = 0;
   pages_give(&p, data, 3 * MIB);
-  check(p.first == NULL, "no region");
+  check(p.first == NULL && freed == 1, "no region");
   check(pages_take(&p, SIZE_MAX - MIB) == NULL, "all memory that there is");
   pages_close(&p);
   check(p.first == NULL, "closed");
