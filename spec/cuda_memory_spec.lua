@@ -66,6 +66,12 @@ describe("the memory of a GPU", function()
       local before = garbage[1] ~= nil       -- 4 bytes are left of a sixty-fourth
       heed.empty(1, {device = "cuda"})
       print(before, garbage[1] ~= nil)]]))
+    assert.equal("true\n", printed("HEED_EMULATED_MEMORY=6400", [[
+      local heed = require "heed"
+      collectgarbage("stop")
+      local garbage = setmetatable({{}}, {__mode = "v"})
+      for _ = 1, 3 do heed.empty(25 << 20, {device = "cuda"}) end
+      print(garbage[1] ~= nil)]]))           -- a stopped collector waits for more urgent calls
   end)
 
   it("is counted", function()
