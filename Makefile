@@ -323,6 +323,8 @@ $(HOSTS): $(B)/%: examples/host/%.c $(B)/libheed.a
 
 # In it heed is told another version of Lua.
 $(B)/spec/c/lua_version: WRAPPED= -Wl,--wrap=lua_version
+# In it huge pages are asked for, and memory is given back.
+$(B)/spec/c/pages: WRAPPED= -Wl,--wrap=madvise,--wrap=free
 # In it memory ends.
 $(B)/spec/c/lua_models: WRAPPED= -Wl,--wrap=realloc
 # In it heed's requests for memory fail, and what is fused is composed.

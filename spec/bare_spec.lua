@@ -127,6 +127,17 @@ describe("an environment variable that is empty", function()
     assert.matches("^%l+", output_of("HEED_LEVEL= " .. script))
     assert.matches("no level 'none' here", output_of("HEED_LEVEL=none " .. script))
   end)
+
+  it("is one that is not set: the level is the widest that this CPU has", function()
+    local said = output_of("HEED_LEVEL= lua5.4 -e '%s'", [[
+      local heed = require "heed"
+      local here, widest = heed.level(), "base"
+      for _, name in ipairs{"neon", "avx2", "avx512"} do
+        if pcall(heed.level, name) then widest = name end
+      end
+      print(here == widest, here, widest)]])
+    assert.matches("^true", said)
+  end)
 end)
 
 

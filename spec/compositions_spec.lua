@@ -275,6 +275,7 @@ describe("the rest", function()
     local y = heed.ones(2, 2)
     assert.equal(y, y:addmm_(a, b, {alpha = 2}))
     assert.same({{7, 7}, {7, 7}}, y:totable())
+    assert.same({{7, 7}, {7, 7}}, y:addmm(a, b, {alpha = 0}):totable())
     assert.matches(": addmm: argument 'beta': a whole number.*0.5", message_of(
       heed.addmm, int{1}, int{{1}}, int{{1}}, {beta = 0.5}))
     assert.matches(": addmm_: ", message_of(y.addmm_, heed.ones(2), a, b))
@@ -303,6 +304,11 @@ describe("the rest", function()
     assert.is_true(zero.grad:isfinite():all())
     assert.is_true(heed.gradcheck(function(a, b) return a:cosine_similarity(b, 1) end,
                                   {heed.randn(3, 2), heed.randn(3, 1)}))
+  end)
+
+  it("has no divergence where a target is 0", function()
+    local input = heed.tensor{-1.0, -2.0}
+    assert.same({0, 2}, heed.kl_div(input, heed.tensor{0.0, 1.0}, "none"):totable())
   end)
 
   it("takes class axes anywhere", function()

@@ -53,6 +53,27 @@ describe("the memory of a GPU", function()
     assert.is_true(peak > 960 and peak < 1100, peak)
   end)
 
+  it("is looked through as soon as a part of it was taken", function()
+    if heed.cuda.properties().name ~= "emulated GPU" then pending("a real GPU has its own size") end
+    assert.equal("true\tfalse\n", printed("HEED_EMULATED_MEMORY=6400", [[
+      local heed, heap = require "heed", {}
+      for i = 1, 200000 do heap[i] = {i} end
+      heed.empty(1, {device = "cuda"})
+      collectgarbage()
+      local garbage = setmetatable({{}}, {__mode = "v"})
+      heap[1] = heed.empty(15 << 20, {device = "cuda"})
+      heed.empty((10 << 20) - 2, {device = "cuda"})
+      local before = garbage[1] ~= nil       -- 4 bytes are left of a sixty-fourth
+      heed.empty(1, {device = "cuda"})
+      print(before, garbage[1] ~= nil)]]))
+    assert.equal("true\n", printed("HEED_EMULATED_MEMORY=6400", [[
+      local heed = require "heed"
+      collectgarbage("stop")
+      local garbage = setmetatable({{}}, {__mode = "v"})
+      for _ = 1, 3 do heed.empty(25 << 20, {device = "cuda"}) end
+      print(garbage[1] ~= nil)]]))           -- a stopped collector waits for more urgent calls
+  end)
+
   it("is counted", function()
     collectgarbage()
     local before = heed.cuda.memory().live

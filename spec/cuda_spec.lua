@@ -481,6 +481,13 @@ describe("a GPU", function()
     assert.has_no_error(function() return heed.embedding(ids, table_) end)
     assert.error_matches(heed.cuda.synchronize, "embedding: index 9 .*asynchronous")
     heed.cuda.blocking(device.gpu)
+    assert.matches("^false\t[^\n]*embedding: index 9 at position 2 is", printed("", [[
+      local heed = require "heed"
+      local gpu = {device = "cuda"}                      -- first used by what is profiled
+      print(pcall(heed.profile, function()
+        heed.embedding(heed.tensor({1, 9}, gpu), heed.randn(5, 2, gpu))
+        error("behind", 0)
+      end))]]))
   end)
 
   it("measures how long something took", function()

@@ -169,4 +169,8 @@ describe("a regular expression", function()
                          "regular expression: more than 11%d%d%d%d steps for one match")
     assert.same({1}, tok:encode("b"):totable())
   end)
+
+  it("goes from part to part in one step", function()
+    assert.same({("a"):rep(110)}, pieces(("a?"):rep(8) .. "b", ("a"):rep(110)))   -- two: up to 81
+  end)
 end)

@@ -53,6 +53,7 @@ describe("a tensor is made", function()
     assert.same({2, 3, 4, 5}, heed.arange(2, 5):totable())
     assert.same({5, 3, 1}, heed.arange(5, 1, -2):totable())
     assert.same({0.0, 0.5, 1.0}, heed.arange(0, 1, 0.5):totable())
+    assert.same({}, heed.arange(0.0, -1.0):totable())     -- nothing is written to no elements
     assert.same({}, heed.arange(0):totable())
     assert.same({0.0, 0.25, 0.5, 0.75, 1.0}, heed.linspace(0, 1, 5):totable())
     for _ = 1, 20 do

@@ -156,8 +156,11 @@ describe("the model WordLevel", function()
   it("refuses a word that it does not know, without a token for those", function()
     local tok = assert(with({type = "WordLevel", vocab = vocab, unk_token = "none"}, words))
     assert.equal("a|bc  0-1 2-4", shown(tok, "a bc"))
-    assert.has_error(function() tok:encode "a longer" end, "encode: the WordLevel model: a word " ..
-      "of the vocabulary, or an unk_token in it, expected, got 'longer'")
+    for _, call in ipairs{function() tok:encode "a longer" end,
+                          function() tok:encode("a", {pair = "bc longer"}) end} do
+      assert.has_error(call, "encode: the WordLevel model: a word of the vocabulary, or an " ..
+        "unk_token in it, expected, got 'longer'")
+    end
   end)
 end)
 

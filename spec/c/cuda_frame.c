@@ -179,6 +179,13 @@ static void transfers (both *b) {
 }
 
 
+static void *dropped;
+
+static void note_drop (device *d, device_event *e) {
+  (void)d;
+  dropped = e;
+}
+
 static void times (both *b) {
   device *d = b->gpu;
   const accelerator *a = d->accelerator;
@@ -190,6 +197,15 @@ static void times (both *b) {
   check(a->event_elapsed(d, from, to, &seconds) == NULL && seconds >= 0, "time goes by");
   a->event_drop(d, from);
   a->event_drop(d, to);
+  accelerator other = *a;
+  other.event_drop = note_drop;
+  heed_event *event = heed_event_record(b->cx, "cuda");
+  d->accelerator = &other;
+  heed_event_drop(b->cx, "cuda", event);
+  heed_event_drop(b->cx, "cuda", NULL);
+  d->accelerator = a;
+  check(event != NULL && dropped == event, "an event is dropped, no event is not");
+  a->event_drop(d, (device_event *)event);
   d->free(d, x.data, N * 4);
   uint64_t state[2], again[2] = {0};
   a->seed(d, 42);

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "failing.h"
@@ -435,6 +436,43 @@ static void hosts_are_asked (void) {
   heed_close(cx);
 }
 
+static void *take (device *d, size_t bytes) { (void)d; return malloc(bytes); }
+static void give (device *d, void *data, size_t bytes) { (void)d; (void)bytes; free(data); }
+
+/* A device's bytes count as if it had 512 MiB. */
+static void devices_are_large (void) {
+  asked a = {0};
+  heed_context *cx = heed_open(&(heed_host){.reclaim = reclaim, .self = &a});
+  device d = {.name = "large", .alloc = take, .free = give};
+  for (int less = 0; less < 2; less++) {
+    d.memory = 1024 * MIB - (size_t)less;
+    storage *s = storage_new(cx, &d, 4 * MIB);
+    check(s != NULL && a.bytes == (less ? 4 : 2) * MIB, "a large device's bytes");
+    storage_drop(s);
+  }
+  heed_close(cx);
+}
+
+/* Memory is short where more than seven eighths of the limit are taken: the next question comes
+   after a sixteenth of the growth. */
+static void memory_is_short (void) {
+  asked a = {0};
+  heed_context *cx = heed_open(&(heed_host){.reclaim = reclaim, .self = &a});
+  memory_account *m = &cx->storages.account;
+  const size_t live = m->live;
+  m->limited = true;
+  m->limit = 800 * MIB;
+  m->live = 700 * MIB - m->blocks;
+  storage_relieve(cx);
+  check(a.calmly == 1 && a.urgently == 0 && m->pressed == m->blocks + MIB, "seven eighths");
+  m->live++;
+  storage_relieve(cx);
+  check(a.calmly == 1 && a.urgently == 1 && m->pressed == m->blocks + MIB / 16, "a byte more");
+  m->live = live;
+  heed_memory_limit(cx, 0);
+  heed_close(cx);
+}
+
 /* Each time that handles and nodes have taken a MiB more; the sooner, where memory is short. */
 static void hosts_drop_handles (void) {
   enum { MANY = 20000 };
@@ -515,6 +553,8 @@ int main (void) {
   peaks_are_noted();
   if (!HEED_EXACT) copies_serve_one_product(cx);
   hosts_are_asked();
+  devices_are_large();
+  memory_is_short();
   if (!HEED_EXACT) hosts_drop_handles();
   hosts_allocate();
   heed_close(cx);

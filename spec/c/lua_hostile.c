@@ -111,6 +111,7 @@ static const char script[] =
   "    for _ = 1, 3 do\n"
   "      opt:zero_grad()\n"
   "      model(heed.randn(5, 4)):square():mean():backward()\n"
+  "      heed.optim.clip_grad_norm(model:parameters(), tenth)\n"
   "      opt:step()\n"
   "      sgd:step()\n"
   "    end\n"

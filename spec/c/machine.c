@@ -1,6 +1,6 @@
 /*
 ** machine.c - what the machine and its cgroups leave, as files say it that lie below a folder of
-** this program's instead of /proc and /sys.
+** this program's instead of /proc and /sys; which level a CPU takes that has some features.
 */
 
 #define _GNU_SOURCE
@@ -55,6 +55,26 @@ static int affinity (int process, size_t size, cpu_set_t *set) {
 #include "../../src/memory/machine.c"
 #undef open
 #undef read
+
+#if defined(__x86_64__)
+static const char *features;       /* of the CPU, each behind a space */
+
+static bool has (const char *feature) {
+  const size_t n = strlen(feature);
+  for (const char *at = features; (at = strstr(at, feature)) != NULL; at += n)
+    if (at[-1] == ' ' && (at[n] == ' ' || at[n] == '\0')) return true;
+  return false;
+}
+
+#define __builtin_cpu_init() (void)0
+#define __builtin_cpu_supports has
+#define __builtin_cpu_is has
+#define cpu_level_find level_here
+#define cpu_level_best best_here
+#define cpu_level_name name_here
+#define cpu_reads_alone alone_here
+#include "../../src/cpu/levels.c"
+#endif
 
 static int failed;
 
@@ -219,6 +239,22 @@ static void cores_that_are_allowed (void) {
 }
 
 
+static void __attribute__((noinline)) fill_stack (char value) {
+  volatile char some[1 << 15];
+  for (size_t i = 0; i < sizeof some; i++) some[i] = value;
+}
+
+/* Without a line that names it there is no path: none is made of what the stack held. */
+static void cores_of_no_cgroup (void) {
+  file("/proc/self/cgroup", "7:net:/d\n");
+  file("/cpu.max", "100000 100000\n");
+  file("/cpu.cfs_quota_us", "100000\n");
+  file("/cpu.cfs_period_us", "100000\n");
+  fill_stack('/');
+  check(cores_now() == 8, "no line says which cgroup it is");
+}
+
+
 static void clocks_go_on (void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -227,6 +263,50 @@ static void clocks_go_on (void) {
   check(before <= now && now <= (int64_t)t.tv_sec * 1000000000 + t.tv_nsec, "the clock");
   check(machine_tick() > now - 1000000000 && machine_tick() <= machine_clock(), "the last tick");
 }
+
+
+#if defined(__x86_64__)
+
+/* A level takes all its features: without one of them it is another. */
+static void levels_of_features (void) {
+  static const struct { const char *features, *best; } some[] = {
+    {" avx512f avx512bw avx512dq avx512vl", "base"}, {" avx2", "base"}, {" fma", "base"},
+    {" avx2 fma", "avx2"}, {" fma avx2 avx512bw avx512dq avx512vl", "avx2"},
+    {" fma avx2 avx512f avx512dq avx512vl", "avx2"},
+    {" fma avx2 avx512f avx512bw avx512vl", "avx2"},
+    {" fma avx2 avx512f avx512bw avx512dq", "avx2"},
+    {" fma avx2 avx512f avx512bw avx512dq avx512vl", "avx512"}
+  };
+  for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+    features = some[i].features;
+    const char *best = cpu_level_best()->name;
+    check(strcmp(best, some[i].best) == 0, "the best level");
+    check((cpu_level_find("avx2") != NULL) == (strcmp(best, "base") != 0), "avx2");
+    check((cpu_level_find("avx512") != NULL) == (strcmp(best, "avx512") == 0), "avx512");
+    check(cpu_level_find("base") != NULL && cpu_level_find("neon") == NULL, "other levels");
+  }
+  features = " intel";
+  check(!cpu_reads_alone(), "another's CPU");
+  features = " amd";
+  check(cpu_reads_alone(), "AMD's CPU");
+}
+
+/* The counter counts where the system says so, and where this process may read it. */
+static void counter_counts (void) {
+  char word[64] = "";
+  bool said = false;
+  FILE *f = fopen("/proc/cpuinfo", "r");
+  while (!said && f != NULL && fscanf(f, "%63s", word) == 1)
+    said = strcmp(word, "nonstop_tsc") == 0;
+  if (f != NULL) fclose(f);
+  check(machine_counts() || !said, "a counter of one speed");
+  if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV) != 0) return;
+  const bool counts = machine_counts();
+  prctl(PR_SET_TSC, PR_TSC_ENABLE);
+  check(!counts, "a counter that nobody may read");
+}
+
+#endif
 
 
 int main (void) {
@@ -238,7 +318,12 @@ int main (void) {
   memory_of_controller();
   resident_memory();
   cores_that_are_allowed();
+  cores_of_no_cgroup();
   clocks_go_on();
+#if defined(__x86_64__)
+  levels_of_features();
+  counter_counts();
+#endif
   snprintf(command, sizeof command, "rm -r %s", root);
   check(system(command) == 0, "files that are gone");
   if (!failed) puts("machine: as its files say");

@@ -69,6 +69,7 @@ static void of_no_context (void) {
         heed_device_lend(NULL, "cuda:0", NULL, HEED_FLOAT32, 1, &size, &number, NULL, NULL) == NULL,
         "its accelerators");
   heed_event_drop(NULL, "cuda:0", NULL);
+  heed_event_drop(NULL, "cuda:0", (heed_event *)&number);
   heed_capture_pause(NULL, true);
   heed_capture_drop(NULL, NULL);
   const heed_step step = {.step = 1};

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cpu/pages.h"
 #include "memory/device.h"
@@ -117,6 +118,40 @@ static void full (void) {
 }
 
 
+static struct { const void *data; size_t bytes; } advised;
+static int freed;                  /* blocks */
+
+/* The linker gives heed these functions. */
+int __wrap_madvise (void *data, size_t bytes, int advice);
+int __wrap_madvise (void *data, size_t bytes, int advice) {
+  if (advice != MADV_HUGEPAGE) return -1;
+  advised.data = data;
+  advised.bytes = bytes;
+  return 0;
+}
+
+void __real_free (void *data);
+void __wrap_free (void *data);
+void __wrap_free (void *data) {
+  if (data != NULL) freed++;
+  __real_free(data);
+}
+
+/* The system is asked for huge pages, whole ones; and gets them back. */
+static void huge (void) {
+  pages p = {0};
+  if (HEED_EXACT) return;
+  char *data = pages_take(&p, 5 * MIB);
+  check(advised.data == data && advised.bytes == 6 * MIB, "a block on huge pages");
+  pages_give(&p, data, 5 * MIB);
+  data = pages_take(&p, MIB);
+  check(advised.data == data && advised.bytes == 32 * MIB, "a region on huge pages");
+  freed = 0;
+  pages_give(&p, data, MIB);
+  check(freed == 2, "a region and its header are freed");
+}
+
+
 /* Blocks from 64 KiB to below 4 MiB share regions; a larger one has huge pages of its own. */
 static void bounds (void) {
   static const struct { size_t bytes; bool shares; } some[] = {
@@ -141,8 +176,9 @@ static void unshared (void) {
   check(data != NULL, "memory of no pages");
   pages_give(NULL, data, 3 * MIB);
   data = pages_take(NULL, 3 * MIB);
+  freed = 0;
   pages_give(&p, data, 3 * MIB);
-  check(p.first == NULL, "no region");
+  check(p.first == NULL && freed == 1, "no region");
   check(pages_take(&p, SIZE_MAX - MIB) == NULL, "all memory that there is");
   pages_close(&p);
   check(p.first == NULL, "closed");
@@ -153,6 +189,7 @@ int main (void) {
   blocks_apart();
   holes();
   full();
+  huge();
   bounds();
   unshared();
   printf("pages: %s\n", failed ? "wrong" : "blocks stand apart");

@@ -117,10 +117,11 @@ static void drop_inputs (const inputs *in) {
   CASE(attention, heed_t(in->queries), heed_t(in->queries), heed_t(in->queries), heed_none(), \
        heed_none(), heed_none(), heed_b(true), heed_none(), heed_none(), heed_none(), heed_f(0), \
        heed_b(false), heed_b(false), heed_b(false)) \
+  CASE(einsum, heed_s("ij,jj->i"), heed_ts(2, (heed_tensor *[]){x, in->square})) \
   CASE(rotate_pairs, heed_t(x), heed_t(in->half), heed_t(in->half)) \
   CASE(one_hot, heed_t(in->labels), heed_i(7)) CASE(nonzero, heed_t(in->seen)) \
   CASE(argmax, heed_t(x), heed_i(1)) CASE(argsort, heed_t(x)) CASE(any, heed_t(in->seen)) \
-  CASE(multinomial, heed_t(in->chances), heed_i(2)) \
+  CASE(multinomial, heed_t(in->chances), heed_i(2)) CASE(bernoulli, heed_t(in->chances)) \
   CASE(arange, heed_i(1), heed_i(9), heed_i(2)) CASE(linspace, heed_i(0), heed_i(1), heed_i(5)) \
   CASE(eye, heed_i(3)) CASE(randn, heed_l(SOME(20))) \
   CASE(randint, heed_i(1), heed_i(6), heed_l(SOME(9))) \
@@ -183,7 +184,8 @@ static int starved (int number, long n, bool backward) {
     memory.countdown = n;
     const bool done = back(cx, y);
     memory.countdown = -1;
-    if (!done) good = good && says_so(cx, &memory) && heed_gradient(in.x) == NULL && back(cx, y);
+    if (done) good = good && heed_error(cx) == NULL;
+    else good = good && says_so(cx, &memory) && heed_gradient(in.x) == NULL && back(cx, y);
   }
   heed_drop(y);
   drop_inputs(&in);

@@ -275,6 +275,8 @@ return {
    "attention: argument 'mask': a shape that broadcasts to (3, 3) expected, got (2, 3)"},
   {heed.attention, {x, x, x, {bias = heed.zeros(5, 3)}},
    "attention: argument 'bias': a shape that broadcasts to (3, 3) expected, got (5, 3)"},
+  {heed.binary_cross_entropy, {heed.ones(2), heed.zeros(2), {weight = heed.ones(3)}},
+   "binary_cross_entropy: argument 'weight': a shape that broadcasts to (2) expected, got (3)"},
   {heed.attention, {x, x, x, {lengths = x}},
    "attention: argument 'lengths': a tensor of type int64 expected, got float32"},
   {heed.einsum, {"ij,jk", x, x},

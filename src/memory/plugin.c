@@ -33,15 +33,25 @@
 ** ===================================================================
 */
 
-/* "dir/cuda.so" for the object "dir/core.so" that this code came from. */
-static bool path_beside (char path[PATH]) {
+/*
+** The length of "dir/", which is left in 'path', for the object "dir/core.so" that this code came
+** from, or for a program that it is in, whose name has no folder where a shell found it.
+*/
+static size_t own_folder (char path[PATH]) {
   Dl_info own;
-  if (dladdr((const void *)(uintptr_t)path_beside, &own) == 0 || own.dli_fname == NULL)
-    return false;
-  const char *slash = strrchr(own.dli_fname, '/');
-  size_t n = slash != NULL ? (size_t)(slash - own.dli_fname) + 1 : 0;
-  if (n + sizeof OBJECT > PATH) return false;
-  memcpy(path, own.dli_fname, n);
+  if (dladdr((const void *)(uintptr_t)own_folder, &own) == 0 || own.dli_fname == NULL) return 0;
+  ssize_t n = strchr(own.dli_fname, '/') != NULL ? snprintf(path, PATH, "%s", own.dli_fname)
+                                                 : readlink("/proc/self/exe", path, PATH);
+  if (n >= PATH) return 0;
+  while (n > 0 && path[n - 1] != '/') n--;
+  return n > 0 ? (size_t)n : 0;
+}
+
+
+/* "dir/cuda.so" */
+static bool path_beside (char path[PATH]) {
+  size_t n = own_folder(path);
+  if (n == 0 || n + sizeof OBJECT > PATH) return false;
   memcpy(path + n, OBJECT, sizeof OBJECT);
   return true;
 }

@@ -288,7 +288,6 @@ static bool exchange_data (storage *s) {
   void *data = other->data;
   other->data = s->data;
   s->data = data;
-  s->reused = false;
   storage_drop(other);
   return true;
 }

@@ -397,8 +397,8 @@ static heed_tensor *constant_matrix (const targets *o, heed_type type, heed_tens
 
 
 /*
-** dx = g (p sum t - t), and 0 for ignored rows, even if g is NaN; for probabilities
-** dt = -g (1 - s) w log p.
+** dx = g (p sum t - t), and 0 for ignored rows, even if g is NaN; for probabilities, if it is
+** wanted, dt = -g (1 - s) w log p.
 */
 static heed_tensor *composed_back (backward *b, const targets *o, heed_tensor *g,
                                    heed_tensor **dt) {
@@ -409,12 +409,16 @@ static heed_tensor *composed_back (backward *b, const targets *o, heed_tensor *g
                                  : as_column(o, output(b, OUT(cross_entropy, logsumexp)));
   heed_tensor *log_p = op2(HEED_sub, x, lse);
   if (g->at.rank > 0) g = as_column(o, g);
-  *dt = op_scale(op2(HEED_mul, g, log_p), o->smoothing - 1);
-  if (o->weight != NULL) *dt = op2(HEED_mul, *dt, o->weight);
-  heed_tensor *sum = t != NULL ? row_sum(t) : NULL, *zero = op_integer(b->cx, 0);
+  if (wants(b, IN(cross_entropy, target))) {
+    *dt = op_scale(op2(HEED_mul, g, log_p), o->smoothing - 1);
+    if (o->weight != NULL) *dt = op2(HEED_mul, *dt, o->weight);
+  }
+  heed_tensor *sum = t != NULL ? row_sum(t) : NULL;
   heed_tensor *dx = op2(HEED_sub, op2(HEED_mul, op1(HEED_exp, log_p), sum), t);
   dx = op2(HEED_mul, g, dx);
-  return o->labels ? op3(HEED_where, op2(HEED_eq, sum, zero), zero, dx) : dx;
+  if (!o->labels) return dx;
+  heed_tensor *zero = op_integer(b->cx, 0);
+  return op3(HEED_where, op2(HEED_eq, sum, zero), zero, dx);
 }
 
 
