@@ -162,6 +162,17 @@ describe("models.save into a GGUF file", function()
                    select(2, heed.models.save(path, m, {replace = true})))
   end)
 
+  it("is one file that says nothing of parts, whatever it was loaded from", function()
+    local tensors, metadata, types = assert(heed.load(FILE))
+    local n = 0
+    for _ in next, tensors do n = n + 1 end
+    local parts = {["split.no"] = 0, ["split.count"] = 1, ["split.tensors.count"] = n}
+    for key, value in next, parts do metadata[key] = value end
+    assert(heed.save(path, tensors, metadata, types))
+    again(assert(heed.models.load(path)), nil, {replace = true})
+    for key in next, parts do assert.is_nil(metadata_of()[key], key) end
+  end)
+
   it("has keys of the types that llama.cpp asks for, and its names", function()
     local m = changed("gemma2", CHANGES.gemma2)
     assert.equal(1, again(m).generation.eos_token_id)

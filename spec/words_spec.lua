@@ -169,6 +169,11 @@ describe("words of a model", function()
       assert.same(new[1]:totable(), table.move(new[1]:totable(), 1, #cut, 1, new[1]:totable()))
       local best, found = m:generate(prompts[1], {beams = 2, max = 4, ends = false})
       assert.same(found.beams[1].ids:totable(), best:totable())
+      local modes = {}
+      m.source:register_forward_hook(function(side) modes[#modes + 1] = side.training end)
+      m:train()
+      m:generate(prompts[1], {max = 1})
+      assert.same({{false}, true}, {modes, m.source.training})
       local unknown = assert(heed.models.load(place.path))
       unknown.generation.decoder_start_token_id = nil
       assert.matches("decoder_start_token_id expected",
@@ -308,6 +313,7 @@ describe("words of a model", function()
       on_text = function() n = n + 1 return n < 3 end,
     })
     assert.equal("caller", said.reason)
+    assert.equal(3, n)
     assert.equal(text:sub(1, #words), words)
     assert.is_true(#said.ids < #ids)
   end)
