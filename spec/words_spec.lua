@@ -516,11 +516,28 @@ describe("generation_config.json", function()
       assert.is_nil(seen[key])
       seen[key] = true
     end
-    local t5 <close> = directories.make "t5"
-    directories.write(t5.path .. "/generation_config.json", json.encode{
-      decoder_start_token_id = 0, forced_bos_token_id = 7,
-    })
-    assert.equal(8, assert(heed.models.load(t5.path)):generate({3, 4}, {max = 3, ends = false})[1])
+  end)
+
+  it("says which ids may begin, behind the first one where that is forced", function()
+    local place <close> = directories.make "t5"
+    local m = assert(heed.models.load(place.path))
+    local function ids(own, given)
+      own.decoder_start_token_id, m.generation = 0, own
+      return from_zero(m:generate(given or {3, 4}, {max = 3, ends = false}))
+    end
+    local first = ids{}[1]
+    assert.not_equal(first, ids{begin_suppress_tokens = {first}}[1])
+    local forced = ids{forced_bos_token_id = 7}
+    assert.equal(7, forced[1])
+    local begun = ids{forced_bos_token_id = 7, begin_suppress_tokens = {7, forced[2]}}
+    assert.equal(7, begun[1])
+    assert.not_equal(forced[2], begun[2])
+    local again = ids{forced_bos_token_id = 7, begin_suppress_tokens = {begun[2]}}
+    assert.same(forced, again)
+    m = load()
+    first = ids({}, {5, 6})[1]
+    assert.not_equal(first, ids({forced_bos_token_id = 7, begin_suppress_tokens = {first}},
+                                {5, 6})[1])
   end)
 
 
