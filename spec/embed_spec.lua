@@ -187,8 +187,12 @@ describe("texts", function()
     write(place, "sentence_bert_config.json", {do_lower_case = false})
     write(place, "tokenizer_config.json", {model_max_length = 3})
     close(load(place):embed "ab", m:embed({{1, 4, 2}})[1])
-    write(place, "sentence_bert_config.json", {max_seq_length = 0})      -- no length
-    close(load(place):embed "ab", m:embed({{1, 4, 2}})[1])
+    write(place, "sentence_bert_config.json", {max_seq_length = (1 << 31) - 1})
+    close(load(place):embed "ab", m:embed({{1, 4, 5, 2}})[1])
+    for _, none in ipairs{0, 1 << 31} do
+      write(place, "sentence_bert_config.json", {max_seq_length = none})
+      close(load(place):embed "ab", m:embed({{1, 4, 2}})[1])
+    end
     write(place, "tokenizer_config.json", {model_max_length = 1e30})
     local long = ("a"):rep(80)
     local row = {1, 2}

@@ -342,6 +342,15 @@ describe("words of a model", function()
       assert.matches("logits of the next id expected; this one (" .. m.config.model_type,
                      message(m.generate, m, "x"), 1, true)
     end
+    for _, class in ipairs{"Gemma3ForCausalLM", "LlamaModel"} do
+      local from = class == "LlamaModel" and "llama3" or "gemma3_bidirectional"
+      local place <close> = directories.make(from, nil, function(c)
+        c.architectures = json.array{class}
+      end)
+      local m = assert(heed.models.load(place.path))
+      assert.matches("this one (" .. m.config.model_type .. ") gives features",
+                     message(m.generate, m, {3}), 1, true)
+    end
     for _, bad in ipairs{3, true, {}, print, heed.zeros(3), {x = 1}, {print}, {1, "a"}, {"a", 3},
                          {1, x = 2}, heed.zeros({1, 1, 1}, {dtype = "int64"})} do
       assert.matches("generate: ", message(plain.generate, plain, bad), 1, true)
