@@ -55,6 +55,16 @@ describe("model:score", function()
     local m = assert(heed.models.load(ST .. "cross_encoder"))
     check_scores(m, groups, e.scores)
     for _, size in ipairs{1, 3} do check_scores(m, groups, e.scores, {batch = size}) end
+    local calls = 0
+    local handle = m.body:register_forward_hook(function() calls = calls + 1 end)
+    for n, wanted in pairs{[32] = 1, [33] = 2} do
+      local texts = {}
+      for i = 1, n do texts[i] = "a" end
+      calls = 0
+      m:score("b", texts)
+      assert.equal(wanted, calls)
+    end
+    handle:remove()
     for _, g in ipairs(groups) do
       for k, text in ipairs(g.texts) do
         near(m:score(g.query, text), e.scores[g.places[k]], "alone")

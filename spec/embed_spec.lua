@@ -134,6 +134,14 @@ describe("vectors of texts", function()
     for i, row in ipairs(ROWS) do close(m:embed({heed.tensor(row)})[1], all[i]) end
     assert.is_false(all.requires_grad)
     for _, n in ipairs{5, 32} do close(m:embed(ROWS, {dims = n}), all[{{}, {1, n}}]) end
+    local calls, many = 0, {}
+    m.body:register_forward_hook(function() calls = calls + 1 end)
+    for i = 1, 33 do
+      many[i] = {i % 9 + 1}
+      calls = 0
+      m:embed(many)
+      assert.equal(i > 32 and 2 or 1, calls)
+    end
   end)
 end)
 

@@ -550,14 +550,16 @@ describe("a model in a GGUF file", function()
   end)
 
   it("has the scale of its size", function()
-    for layers, wanted in next, {[2] = 12, [46] = 8} do
-      local m = changed("gemma2", CHANGES.gemma2)
-      again(m, nil, {replace = true})
+    for _, case in ipairs{{"gemma2", 2, 12}, {"gemma2", 46, 8}, {"gemma3", 4, 12},
+                          {"gemma3", 62, 8}} do
+      local family, layers, wanted = table.unpack(case)
+      local from = family == "gemma3" and "gemma3_bidirectional" or family
+      again(changed(from, CHANGES[from]), nil, {replace = true})
       local tensors, metadata, types = assert(heed.load(path))
-      metadata["gemma2.block_count"] = layers
+      metadata[family .. ".block_count"] = layers
       local more = {}
       for name, t in next, tensors do
-        for i = 2, name:find "^blk%.0%." and layers - 1 or 1 do
+        for i = 2, name:find "^blk%.0%." and layers > 4 and layers - 1 or 1 do
           more[("blk.%d.%s"):format(i, name:sub(7))] = t
         end
       end

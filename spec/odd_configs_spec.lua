@@ -113,6 +113,9 @@ describe("models.load refuses", function()
       assert.matches("config.json: nn.Parameter: too many for the tensors of the file",
                      why(name, {[key] = 9999}), 1, true)
     end
+    for layers, said in pairs{[115] = "is missing", [116] = "too many for the tensors"} do
+      assert.matches(said, why("gpt2", {n_layer = layers}), 1, true)
+    end
   end)
 
   it("heads of masked words whose weights are not those of the words", function()
@@ -122,7 +125,8 @@ describe("models.load refuses", function()
                      why(name, {architectures = {class .. "ForMaskedLM"},
                                 tie_word_embeddings = false}), 1, true)
     end
-    assert(load("mpnet", {tie_word_embeddings = false}))
+    local m = assert(load("mpnet", {tie_word_embeddings = false}))
+    assert.matches("buckets = 32, distance = 128", tostring(m.bias), 1, true)
   end)
 
   it("parts that it does not know, unless the model lacks them", function()
@@ -264,6 +268,9 @@ describe("a model that no golden directory has", function()
       c.rope_parameters.rope_type, c.rope_parameters.factor = "dynamic", 2
       c.max_position_embeddings = 4
     end))
+    local m = assert(load("nomic_bert", {rotary_scaling_factor = 2, max_trained_positions =
+                                         json.null}, "config_v4.json"))
+    assert.equal(2048, m.body.layers[1].attend.rope.max_position_embeddings)
     local plain = result("nomic_bert", old)
     assert.is_true((result("nomic_bert", old, stretched) - plain):abs():max():item() > 1e-3)
   end)
