@@ -418,12 +418,14 @@ describe("a text for a table of vectors", function()
     table.sort(lengths)
     local usual, a = lengths[#lengths // 2], tok:id "a"
     assert.equal(3, usual)
-    for most = 2, 6 do
-      local function ids(n) return m:ids(("☃"):rep(n) .. " a a a a", {max = most}) end
-      assert.same({a}, ids(most * usual - 2))
-      assert.same({}, ids(most * usual - 1))             -- the blank is the last character
-      assert.same({}, ids(most * usual))
-      assert.same({}, ids(most * usual + 1))
+    for _, unknown in ipairs{"☃", "\xed\xa0\x80"} do        -- half of a pair of UTF-16, too
+      for most = 2, 6 do
+        local function ids(n) return m:ids(unknown:rep(n) .. " a a a a", {max = most}) end
+        assert.same({a}, ids(most * usual - 2))
+        assert.same({}, ids(most * usual - 1))             -- the blank is the last character
+        assert.same({}, ids(most * usual))
+        assert.same({}, ids(most * usual + 1))
+      end
     end
   end)
 
