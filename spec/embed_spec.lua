@@ -133,6 +133,9 @@ describe("vectors of texts", function()
     for _, batch in ipairs{1, 2, 3, 50} do close(m:embed(ROWS, {batch = batch}), all) end
     for i, row in ipairs(ROWS) do close(m:embed({heed.tensor(row)})[1], all[i]) end
     assert.is_false(all.requires_grad)
+    for dtype, wanted in pairs{float64 = "float64", bfloat16 = "float32"} do
+      assert.equal(wanted, assert(heed.models.load(place.path, {dtype = dtype})):embed(ROWS).dtype)
+    end
     for _, n in ipairs{5, 32} do close(m:embed(ROWS, {dims = n}), all[{{}, {1, n}}]) end
     local calls, many = 0, {}
     m.body:register_forward_hook(function() calls = calls + 1 end)
@@ -357,8 +360,10 @@ describe("a directory of sentence-transformers is refused", function()
     assert.matches("modules.json: a list expected", why({}, function(place)
       write(place, "modules.json", {})
     end))
-    assert.matches("modules.json: a list of objects with type and path expected",
-                   why({}, function(place) write(place, "modules.json", "[1]") end))
+    for _, text in ipairs{"[1]", '[{"type":3,"path":""}]', '[{"type":"x","path":3}]'} do
+      assert.matches("modules.json: a list of objects with type and path expected",
+                     why({}, function(place) write(place, "modules.json", text) end))
+    end
   end)
 
   it("with another way to pool, or activation", function()

@@ -444,6 +444,9 @@ describe("a model in a GGUF file", function()
       assert.is_true(t:equal(other:published()[name]), name)
     end
     m = assert(heed.models.load(FILE))
+    local own = json.decode(directories.read(place.path .. "/tokenizer_config.json"))
+    assert.same({"PreTrainedTokenizerFast", false},
+                {own.tokenizer_class, own.clean_up_tokenization_spaces})
     assert.matches("got blocks of type q8_0", message(heed.models.save, place.path, m))
     assert(heed.models.save(place.path, m, {dtype = "float32"}))
     m.tokenizer = other.tokenizer

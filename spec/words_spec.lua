@@ -232,6 +232,14 @@ describe("words of a model", function()
     end})
     assert.equal("stop", about.reason)
     assert.equal(3, #about.ids)
+    for _, beams in ipairs{false, 2} do               -- no text has the id that ended it
+      local speaks, ids = speaking "one two!"
+      text, about = speaks:generate({{role = "user", content = "x"}}, {
+        cache = false, max = #ids, ends = ids[#ids], beams = beams or nil,
+      })
+      assert.same(ids:totable(), about.ids:totable())
+      assert.equal(m.tokenizer:decode(ids[{{1, -2}}]), text)
+    end
     local callable = setmetatable({}, {__call = function(_, ids) return #ids == 2 end})
     assert.equal(2, #select(2, plain:generate("x", {stop = callable})).ids)
   end)
@@ -315,6 +323,10 @@ describe("words of a model", function()
     assert.equal("caller", said.reason)
     assert.equal(3, n)
     assert.equal(text:sub(1, #words), words)
+    said = select(2, speaking(text):generate({3}, {
+      cache = false, max = 9, ends = false, on_token = function() n = n + 1 return n < 5 end,
+    }))
+    assert.same({"caller", 2}, {said.reason, #said.ids})
     assert.is_true(#said.ids < #ids)
   end)
 
