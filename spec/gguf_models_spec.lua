@@ -492,6 +492,10 @@ describe("a model in a GGUF file", function()
         m["llama.attention.key_length"], k["llama.attention.key_length"] = n, nil
       end)))
     end
+    assert.matches('"rms_norm_eps": a finite number above 0 expected, got inf',
+                   select(2, refused(function(_, m)
+      m["llama.attention.layer_norm_rms_epsilon"] = math.huge
+    end)))
     for _, name in ipairs{"blk.0.attn_q.weight", "blk.0.attn_norm.weight", "token_embd.weight"} do
       for _, t in ipairs{heed.ones(1), heed.tensor{1, 2, 3}, heed.tensor(1.5), heed.ones(2, 2, 2),
                          heed.quantize(heed.ones(64), "q8_0"), heed.ones(32):double()} do
