@@ -172,6 +172,7 @@ describe("models.load_adapters", function()
      "a whole number of at least 1 expected as r, got 0.5"},
     {"an alpha of text", function(c) c.lora_alpha = "x" end,
      "a finite number of at least 0 expected as lora_alpha, got the string 'x'"},
+    {"a rank of 0", function(c) c.r = 0 end, "at least 1 expected as r, got 0"},
     {"an alpha below 0", function(c) c.lora_alpha = -1 end,
      "a finite number of at least 0 expected as lora_alpha, got %-1"},
     {"dropout below 0", function(c) c.lora_dropout = -1 end,

@@ -279,6 +279,22 @@ describe("calls of one kind", function()
     assert.equal(3, calls())
   end)
 
+  it("have a recording for each set of gradients that are there, and find it again", function()
+    local w, v = heed.ones(1):requires_grad_(true), heed.ones(1):requires_grad_(true)
+    local f, calls = counted(function(x) (w * x + v * x):sum():backward() end)
+    local x, of_w, of_v = heed.ones(1), heed.zeros(1), heed.zeros(1)
+    f(x)
+    for round = 1, 3 do
+      for i = 0, 3 do
+        w.grad, v.grad = i % 2 > 0 and of_w:zero_() or nil, i > 1 and of_v:zero_() or nil
+        calls()
+        f(x)
+        assert.equal(round == 1 and 1 or 0, calls())
+        assert.same({{1}, {1}}, {w.grad:totable(), v.grad:totable()})
+      end
+    end
+  end)
+
   it("call f once where they share memory that it changes", function()
     local f, calls = counted(function(a, b)
       a:add_(10)

@@ -55,6 +55,16 @@ describe("model:score", function()
     local m = assert(heed.models.load(ST .. "cross_encoder"))
     check_scores(m, groups, e.scores)
     for _, size in ipairs{1, 3} do check_scores(m, groups, e.scores, {batch = size}) end
+    local calls = 0
+    local handle = m.body:register_forward_hook(function() calls = calls + 1 end)
+    for n, wanted in pairs{[32] = 1, [33] = 2} do
+      local texts = {}
+      for i = 1, n do texts[i] = "a" end
+      calls = 0
+      m:score("b", texts)
+      assert.equal(wanted, calls)
+    end
+    handle:remove()
     for _, g in ipairs(groups) do
       for k, text in ipairs(g.texts) do
         near(m:score(g.query, text), e.scores[g.places[k]], "alone")
@@ -170,6 +180,18 @@ describe("model:classify", function()
     end
     local one = assert(heed.models.load(ST .. "cross_encoder"))
     near(one:classify("a", {pair = "b"}).probability, one:score("a", "b"), "one class")
+    for dtype, other in pairs{float64 = "float64", bfloat16 = "float32"} do
+      one = assert(heed.models.load(ST .. "cross_encoder", {dtype = dtype}))
+      assert.equal(other, one:score("a", {"b"}).dtype)
+    end
+    local bare <close> = changed("cross_encoder_3", function(c)
+      c.id2label, c.label2id, c.num_labels = nil, nil, 3
+    end)
+    local names = {}
+    class = assert(heed.models.load(bare.path)):classify "a"
+    for name in pairs(class.probabilities) do names[#names + 1] = name end
+    table.sort(names)
+    assert.same({"LABEL_0", "LABEL_1", "LABEL_2"}, names)
   end)
 
   it("gives the classes of tokens, with their bytes", function()

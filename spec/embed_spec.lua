@@ -133,7 +133,18 @@ describe("vectors of texts", function()
     for _, batch in ipairs{1, 2, 3, 50} do close(m:embed(ROWS, {batch = batch}), all) end
     for i, row in ipairs(ROWS) do close(m:embed({heed.tensor(row)})[1], all[i]) end
     assert.is_false(all.requires_grad)
+    for dtype, wanted in pairs{float64 = "float64", bfloat16 = "float32"} do
+      assert.equal(wanted, assert(heed.models.load(place.path, {dtype = dtype})):embed(ROWS).dtype)
+    end
     for _, n in ipairs{5, 32} do close(m:embed(ROWS, {dims = n}), all[{{}, {1, n}}]) end
+    local calls, many = 0, {}
+    m.body:register_forward_hook(function() calls = calls + 1 end)
+    for i = 1, 33 do
+      many[i] = {i % 9 + 1}
+      calls = 0
+      m:embed(many)
+      assert.equal(i > 32 and 2 or 1, calls)
+    end
   end)
 end)
 
@@ -187,6 +198,12 @@ describe("texts", function()
     write(place, "sentence_bert_config.json", {do_lower_case = false})
     write(place, "tokenizer_config.json", {model_max_length = 3})
     close(load(place):embed "ab", m:embed({{1, 4, 2}})[1])
+    write(place, "sentence_bert_config.json", {max_seq_length = (1 << 31) - 1})
+    close(load(place):embed "ab", m:embed({{1, 4, 5, 2}})[1])
+    for _, none in ipairs{0, 1 << 31} do
+      write(place, "sentence_bert_config.json", {max_seq_length = none})
+      close(load(place):embed "ab", m:embed({{1, 4, 2}})[1])
+    end
     write(place, "tokenizer_config.json", {model_max_length = 1e30})
     local long = ("a"):rep(80)
     local row = {1, 2}
@@ -336,11 +353,17 @@ describe("a directory of sentence-transformers is refused", function()
     assert.matches('the name of a folder beside it expected, got "../x"',
                    why{{"Pooling", "../x"}}, 1, true)
     assert.matches("1_Pooling/config.json expected", why{{"Pooling", "1_Pooling"}})
+    assert.matches('the module "Pooling" is not known at position 1', why({}, function(place)
+      add_folder(place, "1_Pooling", {})
+      write(place, "modules.json", json.array{{type = "models.Pooling", path = "1_Pooling"}})
+    end))
     assert.matches("modules.json: a list expected", why({}, function(place)
       write(place, "modules.json", {})
     end))
-    assert.matches("modules.json: a list of objects with type and path expected",
-                   why({}, function(place) write(place, "modules.json", "[1]") end))
+    for _, text in ipairs{"[1]", '[{"type":3,"path":""}]', '[{"type":"x","path":3}]'} do
+      assert.matches("modules.json: a list of objects with type and path expected",
+                     why({}, function(place) write(place, "modules.json", text) end))
+    end
   end)
 
   it("with another way to pool, or activation", function()
@@ -400,12 +423,14 @@ describe("a text for a table of vectors", function()
     table.sort(lengths)
     local usual, a = lengths[#lengths // 2], tok:id "a"
     assert.equal(3, usual)
-    for most = 2, 6 do
-      local function ids(n) return m:ids(("☃"):rep(n) .. " a a a a", {max = most}) end
-      assert.same({a}, ids(most * usual - 2))
-      assert.same({}, ids(most * usual - 1))             -- the blank is the last character
-      assert.same({}, ids(most * usual))
-      assert.same({}, ids(most * usual + 1))
+    for _, unknown in ipairs{"☃", "\xed\xa0\x80"} do        -- half of a pair of UTF-16, too
+      for most = 2, 6 do
+        local function ids(n) return m:ids(unknown:rep(n) .. " a a a a", {max = most}) end
+        assert.same({a}, ids(most * usual - 2))
+        assert.same({}, ids(most * usual - 1))             -- the blank is the last character
+        assert.same({}, ids(most * usual))
+        assert.same({}, ids(most * usual + 1))
+      end
     end
   end)
 

@@ -162,6 +162,17 @@ describe("models.save into a GGUF file", function()
                    select(2, heed.models.save(path, m, {replace = true})))
   end)
 
+  it("is one file that says nothing of parts, whatever it was loaded from", function()
+    local tensors, metadata, types = assert(heed.load(FILE))
+    local n = 0
+    for _ in next, tensors do n = n + 1 end
+    local parts = {["split.no"] = 0, ["split.count"] = 1, ["split.tensors.count"] = n}
+    for key, value in next, parts do metadata[key] = value end
+    assert(heed.save(path, tensors, metadata, types))
+    again(assert(heed.models.load(path)), nil, {replace = true})
+    for key in next, parts do assert.is_nil(metadata_of()[key], key) end
+  end)
+
   it("has keys of the types that llama.cpp asks for, and its names", function()
     local m = changed("gemma2", CHANGES.gemma2)
     assert.equal(1, again(m).generation.eos_token_id)
@@ -433,6 +444,9 @@ describe("a model in a GGUF file", function()
       assert.is_true(t:equal(other:published()[name]), name)
     end
     m = assert(heed.models.load(FILE))
+    local own = json.decode(directories.read(place.path .. "/tokenizer_config.json"))
+    assert.same({"PreTrainedTokenizerFast", false},
+                {own.tokenizer_class, own.clean_up_tokenization_spaces})
     assert.matches("got blocks of type q8_0", message(heed.models.save, place.path, m))
     assert(heed.models.save(place.path, m, {dtype = "float32"}))
     m.tokenizer = other.tokenizer
@@ -478,6 +492,10 @@ describe("a model in a GGUF file", function()
         m["llama.attention.key_length"], k["llama.attention.key_length"] = n, nil
       end)))
     end
+    assert.matches('"rms_norm_eps": a finite number above 0 expected, got inf',
+                   select(2, refused(function(_, m)
+      m["llama.attention.layer_norm_rms_epsilon"] = math.huge
+    end)))
     for _, name in ipairs{"blk.0.attn_q.weight", "blk.0.attn_norm.weight", "token_embd.weight"} do
       for _, t in ipairs{heed.ones(1), heed.tensor{1, 2, 3}, heed.tensor(1.5), heed.ones(2, 2, 2),
                          heed.quantize(heed.ones(64), "q8_0"), heed.ones(32):double()} do
@@ -539,14 +557,16 @@ describe("a model in a GGUF file", function()
   end)
 
   it("has the scale of its size", function()
-    for layers, wanted in next, {[2] = 12, [46] = 8} do
-      local m = changed("gemma2", CHANGES.gemma2)
-      again(m, nil, {replace = true})
+    for _, case in ipairs{{"gemma2", 2, 12}, {"gemma2", 46, 8}, {"gemma3", 4, 12},
+                          {"gemma3", 62, 8}} do
+      local family, layers, wanted = table.unpack(case)
+      local from = family == "gemma3" and "gemma3_bidirectional" or family
+      again(changed(from, CHANGES[from]), nil, {replace = true})
       local tensors, metadata, types = assert(heed.load(path))
-      metadata["gemma2.block_count"] = layers
+      metadata[family .. ".block_count"] = layers
       local more = {}
       for name, t in next, tensors do
-        for i = 2, name:find "^blk%.0%." and layers - 1 or 1 do
+        for i = 2, name:find "^blk%.0%." and layers > 4 and layers - 1 or 1 do
           more[("blk.%d.%s"):format(i, name:sub(7))] = t
         end
       end

@@ -7,12 +7,14 @@ local heed = require "heed"
 local json = require "heed.files.json"
 
 
--- A model whose configuration has these values, those of a table in the section of that name; or
--- nil, and why it is refused.
-local function load(name, values)
-  local place <close> = directories.make(name, nil, function(c)
+-- A model whose configuration, of another file if that is named, has these values, those of a table
+-- in the section of that name; or nil, and why it is refused.
+local function load(name, values, file)
+  local files = {["config.json"] = file or "config.json",
+                 ["model.safetensors"] = "model.safetensors"}
+  local place <close> = directories.make(name, files, function(c)
     for key, value in pairs(values) do
-      if type(c[key]) == "table" then
+      if type(c[key]) == "table" and type(value) == "table" then
         for inner, v in pairs(value) do c[key][inner] = v end
       else
         c[key] = value
@@ -22,10 +24,37 @@ local function load(name, values)
   return heed.models.load(place.path)
 end
 
-local function why(name, values)
-  local model, message = load(name, values)
+local function why(name, values, file)
+  local model, message = load(name, values, file)
   assert.is_nil(model)
   return message
+end
+
+
+-- Keys of which one value is known, with that value; of old files with keys of their own, too.
+local ONLY <const> = {
+  {"albert", {num_hidden_groups = 1, inner_group_num = 1}},
+  {"bart", {normalize_before = false, add_final_layer_norm = false, normalize_embedding = true,
+            add_bias_logits = false, static_position_embeddings = false}},
+  {"bert_reranker", {position_embedding_type = "absolute", is_decoder = false}},
+  {"gemma2", {use_bidirectional_attention = false}},
+  {"gpt2", {scale_attn_by_inverse_layer_idx = false, scale_attn_weights = true}},
+  {"gpt_neox", {is_decoder = false}},
+  {"nomic_bert", {hidden_act = "silu"}},
+  {"nomic_bert", {
+    causal = false, parallel_block = false, parallel_block_tied_norm = false, prenorm = false,
+    rotary_emb_fraction = 1.0, rotary_emb_interleaved = false, scale_attn_weights = true,
+    use_rms_norm = false, scale_attn_by_inverse_layer_idx = false, activation_function = "swiglu",
+    mlp_fc1_bias = false, mlp_fc2_bias = false, qkv_proj_bias = false,
+  }, "config_v4.json"},
+  {"phi", {qk_layernorm = false}},
+  {"phi3_partial", {full_attn_mod = 1}},
+  {"vit", {qkv_bias = true}},
+}
+
+local function other(value)
+  if type(value) == "boolean" then return not value end
+  return type(value) == "number" and value + 1 or "other"
 end
 
 
@@ -84,6 +113,9 @@ describe("models.load refuses", function()
       assert.matches("config.json: nn.Parameter: too many for the tensors of the file",
                      why(name, {[key] = 9999}), 1, true)
     end
+    for layers, said in pairs{[115] = "is missing", [116] = "too many for the tensors"} do
+      assert.matches(said, why("gpt2", {n_layer = layers}), 1, true)
+    end
   end)
 
   it("heads of masked words whose weights are not those of the words", function()
@@ -93,7 +125,8 @@ describe("models.load refuses", function()
                      why(name, {architectures = {class .. "ForMaskedLM"},
                                 tie_word_embeddings = false}), 1, true)
     end
-    assert(load("mpnet", {tie_word_embeddings = false}))
+    local m = assert(load("mpnet", {tie_word_embeddings = false}))
+    assert.matches("buckets = 32, distance = 128", tostring(m.bias), 1, true)
   end)
 
   it("parts that it does not know, unless the model lacks them", function()
@@ -132,14 +165,21 @@ describe("models.load refuses", function()
     end
   end)
 
-  it("parts that are not built", function()
-    for key, value in pairs{normalize_embedding = false, add_bias_logits = true,
-                            static_position_embeddings = true} do
-      assert.matches(('config.json: "%s": only %s is known here'):format(key, not value),
-                     why("bart", {[key] = value}), 1, true)
+  it("parts that are not built, which files may say they lack", function()
+    for _, case in ipairs(ONLY) do
+      local name, keys, file = table.unpack(case, 1, 3)
+      assert(load(name, keys, file))
+      for key, known in pairs(keys) do
+        assert.matches(('config.json: "%s": only %s is known here, got '):format(
+                         key, type(known) == "string" and '"' .. known .. '"' or known),
+                       why(name, {[key] = other(known)}, file), 1, true)
+      end
     end
-    assert.matches('"full_attn_mod": only 1 is known', why("phi3_partial", {full_attn_mod = 2}), 1,
-                   true)
+    assert(load("siglip", {vision_config = {vision_use_head = true}}))
+    assert.matches('"vision_use_head": only true is known here, got false',
+                   why("siglip", {vision_config = {vision_use_head = false}}), 1, true)
+    assert.matches('"rotary_emb_scale_base": only nil is known here, got 512',
+                   why("nomic_bert", {rotary_emb_scale_base = 512}, "config_v4.json"), 1, true)
     assert.matches('"n_positions"', why("roberta", {n_positions = 512}), 1, true)
   end)
 end)
@@ -148,15 +188,14 @@ end)
 describe("models.load takes", function()
   it("keys of published files that change nothing", function()
     for name, values in pairs{
-      bart = {_num_labels = 3, add_bias_logits = false, normalize_embedding = true,
-              static_position_embeddings = false},
+      bart = {_num_labels = 3},
       bert_reranker = {
         directionality = "bidi", pooler_fc_size = 768, pooler_num_attention_heads = 12,
         pooler_num_fc_layers = 3, pooler_size_per_head = 128, pooler_type = "first_token_transform",
       },
       clip = {text_config = {dropout = 0.0}, vision_config = {dropout = 0.0}},
       llama3 = {is_llama_config = true, ["transformers.js_config"] = {dtype = "q4"}},
-      phi3_partial = {full_attn_mod = 1}, t5 = {n_positions = 512},
+      t5 = {n_positions = 512},
     } do
       assert(load(name, values))
     end
@@ -229,6 +268,9 @@ describe("a model that no golden directory has", function()
       c.rope_parameters.rope_type, c.rope_parameters.factor = "dynamic", 2
       c.max_position_embeddings = 4
     end))
+    local m = assert(load("nomic_bert", {rotary_scaling_factor = 2, max_trained_positions =
+                                         json.null}, "config_v4.json"))
+    assert.equal(2048, m.body.layers[1].attend.rope.max_position_embeddings)
     local plain = result("nomic_bert", old)
     assert.is_true((result("nomic_bert", old, stretched) - plain):abs():max():item() > 1e-3)
   end)

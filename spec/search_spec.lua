@@ -329,6 +329,16 @@ describe("an index in a file", function()
         end
       end
     end
+    local at <close> = place()
+    assert(indexed("float32", x[{{1, 2}}]):save(at.path))
+    collectgarbage()
+    collectgarbage()
+    local before = heed.memory().live
+    local mapped = assert(heed.search.load(at.path, {mapped = true}))
+    local between = heed.memory().live
+    local own = assert(heed.search.load(at.path))
+    assert.is_true(heed.memory().live - between > between - before)
+    assert.same({2, 2}, {#mapped, #own})
   end)
 
   it("has keys as integers, where all are", function()

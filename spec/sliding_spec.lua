@@ -68,6 +68,15 @@ describe("heed.generate", function()
                 select(3, heed.generate(Writer(9), prompt, {max = 0, lookup = 2})))
   end)
 
+  it("guesses for the last position, too", function()
+    local writer = Writer(8)
+    local function first(logits) logits[1] = 1e6 end
+    heed.generate(writer, {1}, {max = 2})                -- whose first step is compared
+    local ids, _, counts = heed.generate(writer, {1, 1, 1, 1, 1, 1},
+                                         {max = 3, lookup = 4, logits = first})
+    assert.same({{1, 1, 1}, {calls = 1, guessed = 1, right = 1}}, {ids:totable(), counts})
+  end)
+
   it("slides over what learnt positions have no room for", function()
     local writer = Writer(6)
     local function naive(prompt)

@@ -91,6 +91,14 @@ describe("a directory of vectors", function()
     local long, short = m:embed("a b c d e f", {prompt = false, max = 4}), m:embed("a b", {prompt =
                                                                                           false})
     close(long, short)
+    local words = ("a "):rep(600)
+    for _, case in ipairs{{nil, 512}, {json.null, 600}, {(1 << 31) - 1, 600}, {3, 3}} do
+      local place <close> = directories.make("st/model2vec", {
+        ["config.json"] = "config.json", ["model.safetensors"] = "model.safetensors",
+        ["tokenizer.json"] = "tokenizer.json",
+      }, function(c) c.max_length = case[1] end)
+      assert.equal(case[2], #assert(heed.models.load(place.path)):ids(words))
+    end
     assert.matches("at least 1 expected as option max, got 0",
                    message(m.embed, m, "a", {max = 0}))
   end)
@@ -134,7 +142,9 @@ describe("a table of vectors is refused", function()
     assert.matches('the key "experts" is not known in tables of Model2Vec', with("experts", 3))
     assert.matches("true or false expected as normalize, got the string 'yes'",
                    with("normalize", "yes"))
-    assert.matches("a length expected as max_length, got %-1", with("max_length", -1))
+    for _, n in ipairs{-1, 0, 1 << 31} do
+      assert.matches("a length expected as max_length, got " .. n, with("max_length", n), 1, true)
+    end
     assert.matches("a length expected as max_length, got the string 'x'", with("max_length", "x"))
   end)
 

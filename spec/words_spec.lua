@@ -169,6 +169,11 @@ describe("words of a model", function()
       assert.same(new[1]:totable(), table.move(new[1]:totable(), 1, #cut, 1, new[1]:totable()))
       local best, found = m:generate(prompts[1], {beams = 2, max = 4, ends = false})
       assert.same(found.beams[1].ids:totable(), best:totable())
+      local modes = {}
+      m.source:register_forward_hook(function(side) modes[#modes + 1] = side.training end)
+      m:train()
+      m:generate(prompts[1], {max = 1})
+      assert.same({{false}, true}, {modes, m.source.training})
       local unknown = assert(heed.models.load(place.path))
       unknown.generation.decoder_start_token_id = nil
       assert.matches("decoder_start_token_id expected",
@@ -227,6 +232,14 @@ describe("words of a model", function()
     end})
     assert.equal("stop", about.reason)
     assert.equal(3, #about.ids)
+    for _, beams in ipairs{false, 2} do               -- no text has the id that ended it
+      local speaks, ids = speaking "one two!"
+      text, about = speaks:generate({{role = "user", content = "x"}}, {
+        cache = false, max = #ids, ends = ids[#ids], beams = beams or nil,
+      })
+      assert.same(ids:totable(), about.ids:totable())
+      assert.equal(m.tokenizer:decode(ids[{{1, -2}}]), text)
+    end
     local callable = setmetatable({}, {__call = function(_, ids) return #ids == 2 end})
     assert.equal(2, #select(2, plain:generate("x", {stop = callable})).ids)
   end)
@@ -308,7 +321,12 @@ describe("words of a model", function()
       on_text = function() n = n + 1 return n < 3 end,
     })
     assert.equal("caller", said.reason)
+    assert.equal(3, n)
     assert.equal(text:sub(1, #words), words)
+    said = select(2, speaking(text):generate({3}, {
+      cache = false, max = 9, ends = false, on_token = function() n = n + 1 return n < 5 end,
+    }))
+    assert.same({"caller", 2}, {said.reason, #said.ids})
     assert.is_true(#said.ids < #ids)
   end)
 
@@ -335,6 +353,15 @@ describe("words of a model", function()
       local m = assert(heed.models.load(place.path))
       assert.matches("logits of the next id expected; this one (" .. m.config.model_type,
                      message(m.generate, m, "x"), 1, true)
+    end
+    for _, class in ipairs{"Gemma3ForCausalLM", "LlamaModel"} do
+      local from = class == "LlamaModel" and "llama3" or "gemma3_bidirectional"
+      local place <close> = directories.make(from, nil, function(c)
+        c.architectures = json.array{class}
+      end)
+      local m = assert(heed.models.load(place.path))
+      assert.matches("this one (" .. m.config.model_type .. ") gives features",
+                     message(m.generate, m, {3}), 1, true)
     end
     for _, bad in ipairs{3, true, {}, print, heed.zeros(3), {x = 1}, {print}, {1, "a"}, {"a", 3},
                          {1, x = 2}, heed.zeros({1, 1, 1}, {dtype = "int64"})} do
@@ -510,11 +537,28 @@ describe("generation_config.json", function()
       assert.is_nil(seen[key])
       seen[key] = true
     end
-    local t5 <close> = directories.make "t5"
-    directories.write(t5.path .. "/generation_config.json", json.encode{
-      decoder_start_token_id = 0, forced_bos_token_id = 7,
-    })
-    assert.equal(8, assert(heed.models.load(t5.path)):generate({3, 4}, {max = 3, ends = false})[1])
+  end)
+
+  it("says which ids may begin, behind the first one where that is forced", function()
+    local place <close> = directories.make "t5"
+    local m = assert(heed.models.load(place.path))
+    local function ids(own, given)
+      own.decoder_start_token_id, m.generation = 0, own
+      return from_zero(m:generate(given or {3, 4}, {max = 3, ends = false}))
+    end
+    local first = ids{}[1]
+    assert.not_equal(first, ids{begin_suppress_tokens = {first}}[1])
+    local forced = ids{forced_bos_token_id = 7}
+    assert.equal(7, forced[1])
+    local begun = ids{forced_bos_token_id = 7, begin_suppress_tokens = {7, forced[2]}}
+    assert.equal(7, begun[1])
+    assert.not_equal(forced[2], begun[2])
+    local again = ids{forced_bos_token_id = 7, begin_suppress_tokens = {begun[2]}}
+    assert.same(forced, again)
+    m = load()
+    first = ids({}, {5, 6})[1]
+    assert.not_equal(first, ids({forced_bos_token_id = 7, begin_suppress_tokens = {first}},
+                                {5, 6})[1])
   end)
 
 

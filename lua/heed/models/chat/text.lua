@@ -8,7 +8,7 @@ local rep, sub = string.rep, string.sub
 ---@class heed.chat.Text
 ---@field bytes string
 ---@field marks string a letter for each byte: "t" of the template, "m" of a message
-local Text = {__name = "text"}
+local Text = {}
 Text.__index = Text
 
 local MOST <const> = 1 << 26                  -- bytes of a text

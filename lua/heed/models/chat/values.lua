@@ -20,7 +20,7 @@ local Map = {__name = "a map"}
 
 ---@class heed.chat.Undefined
 ---@field what string
-local Undefined = {__name = "undefined"}
+local Undefined = {}
 
 ---What a template knows of the loop that it is in.
 ---@class heed.chat.Loop
