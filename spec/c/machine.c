@@ -240,7 +240,7 @@ static void cores_that_are_allowed (void) {
 
 
 static void __attribute__((noinline)) fill_stack (char value) {
-  volatile char some[1 << 15];
+  volatile char some[1 << 14];
   for (size_t i = 0; i < sizeof some; i++) some[i] = value;
 }
 
