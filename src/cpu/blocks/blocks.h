@@ -70,7 +70,7 @@ static const char *blocks_unpack (cpu *self, const work *w) {
 #define SUM_COLUMNS (BLOCK_LANES == 16 ? 3 : 2)
 #define SUM_NEAR (1 << 14)                     /* bytes of x that stay in the nearest cache */
 #define SUM_WIDE (1 << 18)                     /* of values of w that stay in the next one */
-#define STOP_PRODUCTS (1 << 20)                /* multiplications between such questions */
+#define STOP_PRODUCTS (1 << 20)                /* products between two questions whether to stop */
 #define SUM_STOPS 1024                         /* rows of x between two questions whether to stop */
 
 typedef struct block_product {
@@ -334,7 +334,8 @@ static void vnni_piece (void *arg, int64_t first, int64_t end) {
     if (v->kept != NULL) t->widen(at, p->k, panel);
     else pack_wide(panel, t->wide, t->load_rows, t->elements, at, p->w_row, p->w_span, p->k,
                    smaller(c.n, VNNI_COLUMNS));
-    vnni_look_ahead(&c, t->wide.group, at + bytes, bytes, p->m, v->tile);
+    c.ahead = at + bytes;
+    vnni_look_ahead(&c, t->wide.group, bytes, p->m, v->tile);
     for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += SUM_STOPS)
       vnni_multiply(t, &c, v->x, m, smaller(m + SUM_STOPS, p->m));
   }
@@ -349,10 +350,9 @@ static void vnni_kept_piece (void *arg, int64_t first, int64_t end) {
   const bool fetches = p->m > v->tile || !p->self->reads_alone;
   const int64_t some = STOP_PRODUCTS / (p->k * VNNI_COLUMNS * p->m) + 1;
   for (int64_t i = first; i < end && !cpu_stopped(p->self); i += some) {
-    const uint8_t *at = v->kept + i * v->kept_panel;
-    vnni_columns c = vnni_columns_at(p, i, at);
+    vnni_columns c = vnni_columns_at(p, i, v->kept + i * v->kept_panel);
     if (fetches)
-      vnni_look_ahead(&c, v->type->kept.group, at + v->kept_panel, v->kept_panel, p->m, v->tile);
+      vnni_look_ahead(&c, v->type->kept.group, v->kept_panel, smaller(p->m, SUM_STOPS), v->tile);
     for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += SUM_STOPS)
       v->type->multiply(&c, v->x, m, smaller(m + SUM_STOPS, p->m), v->tile,
                         smaller(some, end - i));

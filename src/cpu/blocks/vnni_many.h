@@ -38,8 +38,8 @@ static inline int64_t vnni_place (int64_t r, int64_t k, int64_t most) {
 
 /*
 ** A panel, and the columns of y from that of its first row on, n of them; 'bias' is NULL, or has a
-** number for each. What is read next is fetched while products are made, 'each' bytes with a group:
-** many lines on their way at once would hold up what is read meanwhile.
+** number for each. Bytes that are read next are fetched while products are made, 'each' with a
+** group: many lines on their way at once would hold up what is read meanwhile.
 */
 typedef struct vnni_columns {
   const uint8_t *w;
@@ -50,10 +50,8 @@ typedef struct vnni_columns {
 } vnni_columns;
 
 /* So many bytes, with products of m rows of x, in tiles of 'most' rows. */
-static void vnni_look_ahead (vnni_columns *c, int group, const uint8_t *ahead, int64_t bytes,
-                             int64_t m, int64_t most) {
+static void vnni_look_ahead (vnni_columns *c, int group, int64_t bytes, int64_t m, int64_t most) {
   const int64_t groups = (m + most - 1) / most * (c->k / group);
-  c->ahead = ahead;
   c->each = bytes / groups + 1;
 }
 
@@ -178,8 +176,8 @@ VNNI INLINED void vnni_tiles (vnni_columns *c, const panel_form f, const vnni_sp
 
 
 /*
-** So many panels, which lie side by side. What else is read for each of them, and may have left the
-** caches meanwhile, is little.
+** So many panels, which lie side by side. Little else is read for each of them that may have left
+** the caches meanwhile.
 */
 VNNI INLINED void vnni_panels (const vnni_columns *first_panel, const panel_form f,
                                const vnni_span *x, int64_t first, int64_t end, const int most,

@@ -73,7 +73,7 @@ INLINED int64_t panel_bytes (const panel_form f, int64_t k) {
 ** ===================================================================
 */
 
-/* What multiplies the bytes of a span, of scales and of least values. */
+/* Factors of a span's bytes: of those of scales, and of least values. */
 typedef struct panel_factors {
   __m512 of[2][VNNI_VECTORS];
 } panel_factors;

@@ -230,9 +230,9 @@ static const T *FN(addend_at) (const FN(product) *p, int64_t i, int64_t j) {
 }
 
 /*
-** The one row, and columns 'from' to 'end' - 1. Whatever is read of x for some columns alone may
-** have left the caches meanwhile, and be waited for. Where columns are read alone, a longer row
-** would come from the second cache for each of them.
+** The one row, and columns 'from' to 'end' - 1. Fields of x that were read for four columns alone
+** would have left the caches when the next four come, and be waited for. Where columns are read
+** alone, a longer row would come from the second cache for each of them.
 */
 #define LARGE(name, type) \
   static void FN(large_##name) (const FN(one) *x, int64_t from, int64_t end) { \
