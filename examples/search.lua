@@ -38,9 +38,9 @@ local function answer(texts, vectors, question, look)
   end
 end
 
--- A model of a directory: the words that all heads of its last layer look at.
+-- A model of a directory: the words that all heads of its last layer look at, if it has heads.
 if FOLDER then
-  local model, texts = assert(heed.models.load(MODEL)), {}
+  local model, texts = assert(QUESTION, USAGE) and assert(heed.models.load(MODEL)), {}
   for path in io.popen(("find '%s' -type f | sort"):format(FOLDER)):lines() do
     local file <close> = assert(io.open(path))
     texts[#texts + 1] = path .. " " .. file:read("a")
@@ -49,8 +49,8 @@ if FOLDER then
     local ids, at = model.tokenizer:encode(text, {offsets = true, max = model.limit or 512})
     local words = {}
     for i, bytes in ipairs(at:totable()) do words[i] = text:sub(bytes[1], bytes[2]) end
-    local _, weights = heed.no_grad(model.hidden, model, ids:unsqueeze(1), {weights = true})
-    return looked_at(words, weights[#weights]:mean({1, 2}):sum(1))
+    local has_heads, _, weights = pcall(model.hidden, model, ids:unsqueeze(1), {weights = true})
+    return has_heads and looked_at(words, weights[#weights]:mean({1, 2}):sum(1)) or ""
   end)
 end
 

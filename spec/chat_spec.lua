@@ -352,6 +352,20 @@ describe("chat templates", function()
   end)
 
 
+  it("refuse tools and documents that are neither lists nor texts", function()
+    for _, name in ipairs{"tools", "documents"} do
+      assert.matches(("chat: a list, or a text of JSON, expected as option %s, got 5"):format(name),
+                     message(plain.chat, plain, {{role = "user", content = "a"}},
+                             {[name] = 5, template = "{{ 1 }}"}), 1, true)
+    end
+    for _, name in ipairs{"tools", "documents", "template", "variables"} do
+      assert.matches(("generate: option %s: messages expected as the prompt, got the string 'a'")
+                     :format(name), message(plain.generate, plain, "a", {[name] = {}}), 1, true)
+    end
+    assert.matches("messages expected as the prompt 1, got a table",
+                   message(plain.generate, plain, {{1}, {2}}, {tools = {}}), 1, true)
+  end)
+
   it("refuse what are no messages", function()
     for _, bad in ipairs{3, "text", "[3]", "{}", {3}, {{content = "a"}}, {{role = 3}},
                          {role = "user"}, {{role = "user", content = print}},

@@ -94,6 +94,7 @@ describe("heed.constrain.json", function()
         local c = heed.constrain.json(tok, {object = object})
         local ids = babble(tok, c, seed)
         local text = tok:decode(ids)
+        assert.equal(c:complete(ids:totable()), c:complete(ids))
         if c:complete(ids:totable()) then
           local value = json.decode(text)
           assert.is_not_nil(value, text)
@@ -106,6 +107,24 @@ describe("heed.constrain.json", function()
       assert.is_true(complete >= 2)
     end)
   end
+
+
+  it("is complete with the id that ended it, too", function()
+    local m = assert(heed.models.load(directories.HERE .. "llama3"))
+    local json_alone, stop = heed.constrain.json(m.tokenizer), 1
+    while m.tokenizer:decode{stop} ~= "" do stop = stop + 1 end
+    local text, about = m:generate("x", {logits = function(logits, ids)
+      logits = json_alone:apply(logits, ids, {stop})        -- ends as soon as it may
+      if logits[stop] > -math.huge then logits[stop] = 1e9 end
+      return logits
+    end, ends = {stop}, max = 40})
+    assert.equal("end", about.reason)
+    assert.equal(stop, about.ids[#about.ids])
+    assert.is_not_nil(json.decode(text))
+    assert.is_true(json_alone:complete(about.ids))
+    assert.is_true(json_alone:complete(about.ids:narrow(1, 1, #about.ids - 1)))
+    assert.is_false(json_alone:complete{stop})
+  end)
 
 
   it("goes with beams, and with the ends of a model", function()

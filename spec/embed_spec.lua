@@ -382,6 +382,19 @@ describe("a directory of sentence-transformers is refused", function()
     for _, name in ipairs{"in_features", "out_features"} do
       assert.matches("in_features and out_features expected", dense{[name] = 3})
     end
+    local function sized(inputs, outputs, tensors)
+      local own = {"Dense", "2_Dense", {in_features = inputs, out_features = outputs}}
+      return why({pooled{}, own}, function(place)
+        assert(heed.save(place.path .. "/2_Dense/model.safetensors", tensors))
+      end)
+    end
+    local weight = {["linear.weight"] = heed.ones(3, 32)}
+    for _, sizes in ipairs{{-1, 3}, {32, -1}, {32, 1 << 40}, {math.maxinteger, 3}} do
+      assert.matches("2_Dense: linear.weight of shape (" .. sizes[2] .. ", " .. sizes[1]
+                     .. ") expected, as out_features and in_features say, got (3, 32)",
+                     sized(sizes[1], sizes[2], weight), 1, true)
+    end
+    assert.matches("2_Dense: no tensor linear.weight", sized(32, 3, {x = heed.ones(1)}))
   end)
 
   it("with prompts that are none", function()

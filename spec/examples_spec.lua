@@ -64,6 +64,16 @@ describe("the example", function()
     local pipe = assert(io.popen(lua .. " examples/search.lua /nope 2>&1"))
     assert.matches("usage: lua5.4 examples/search.lua %[steps%], or MODEL", pipe:read("a"))
     assert.is_nil((pipe:close()))
+    pipe = assert(io.popen(lua .. " examples/search.lua spec/golden/models/st/model2vec docs 2>&1"))
+    assert.matches("usage: lua5.4 examples/search.lua", pipe:read("a"))
+    assert.is_nil((pipe:close()))
+  end)
+
+  it("search finds files with models of directories, with attention and without", function()
+    for _, name in ipairs{"bert_concat", "model2vec"} do
+      local text = run("search", "spec/golden/models/st/" .. name .. " examples what")
+      assert.matches("^[%d.]+  examples/", text)
+    end
   end)
 
   it("seq2seq reads dates, too", function()

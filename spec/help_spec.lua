@@ -106,6 +106,13 @@ describe("heed.help", function()
     end
   end)
 
+  it("has those of a model by the object", function()
+    local model = said(heed.models.load "spec/golden/models/llama3")
+    assert.matches("^a model, with these methods\n", model)
+    assert.matches("model:embed ", model)
+    assert.matches("module:state ", model)
+  end)
+
   it("has the methods of models", function()
     assert.matches("^model:embed%(%w+, options%?%)\n    Vectors of texts", said("model:embed"))
     local text = said("models")

@@ -8,6 +8,25 @@ local PLACE <const> = "spec/golden/models/"
 
 
 describe("a call is refused by name:", function()
+  it("options of models that have no names, also without end", function()
+    local turns = 0
+    local odd = setmetatable({}, {__pairs = function()
+      return function()
+        turns = turns + 1
+        assert(turns < 100)
+        return 1, "x"
+      end
+    end})
+    for name, call in pairs{
+      llama3 = function(m) return m(heed.ones({1, 1}, {dtype = "int64"}), odd) end,
+      electra = function(m) return m(heed.ones({1, 1}, {dtype = "int64"}), {5}) end,
+      t5 = function(m) return m:encode(heed.ones({1, 1}, {dtype = "int64"}), odd) end,
+    } do
+      assert.matches("options by name expected, as in {%w+ = %.%.%.}, got one at %[1%]",
+                     message(call, assert(heed.models.load(PLACE .. name))))
+    end
+  end)
+
   it("positions of a cache with lengths or keys that are no tensors", function()
     for _, odd in ipairs{true, 5, "x", {}, {size = 2}, heed.tensor(3)} do
       for _, name in ipairs{"keys", "lengths"} do

@@ -59,6 +59,19 @@ end
 
 
 describe("models.load refuses", function()
+  it("weights of integers", function()
+    local files = {["config.json"] = "config.json"}
+    local place <close> = directories.make("llama3", files)
+    local tensors = assert(heed.load(directories.HERE .. "llama3/model.safetensors"))
+    local name = "model.norm.weight"
+    tensors[name] = tensors[name]:to "int64"
+    assert(heed.save(place.path .. "/model.safetensors", tensors))
+    local model, message = heed.models.load(place.path)
+    assert.is_nil(model)
+    assert.matches('the tensor "model.norm.weight" has type int64, and floats are expected',
+                   message, 1, true)
+  end)
+
   it("biases by distance that cannot be", function()
     assert.matches("^models.load: .*config.json: bias.t5: .*even number from 4 on expected as "
                    .. "option buckets, got 1$", why("t5", {relative_attention_num_buckets = 1}))

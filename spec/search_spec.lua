@@ -391,6 +391,12 @@ describe("an index in a file", function()
       return text
     end
     assert.matches("^search.load: .*this is no index", why(nil, {format = "x"}))
+    assert(indexed("float32", heed.ones(3, 4)):save(at.path))
+    local file <close> = assert(io.open(at.path, "r+b"))
+    assert(file:seek("end", -1) and file:write "x" and file:flush())
+    local index, text = heed.search.load(at.path)
+    assert.is_nil(index)
+    assert.matches("^search.load: .*checksum differs.*crc32$", text)
     for _, m in ipairs{{dim = "0"}, {dim = "x"}, {kind = "int4"}, {similarity = "euclidean"},
                        {dim = "99999999"}} do
       assert.matches("the dim, kind and similarity of an index expected", why(nil, m))

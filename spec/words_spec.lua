@@ -360,7 +360,7 @@ describe("words of a model", function()
         c.architectures = json.array{class}
       end)
       local m = assert(heed.models.load(place.path))
-      assert.matches("this one (" .. m.config.model_type .. ") gives features",
+      assert.matches("this one (" .. m.config.model_type .. ") has none",
                      message(m.generate, m, {3}), 1, true)
     end
     for _, bad in ipairs{3, true, {}, print, heed.zeros(3), {x = 1}, {print}, {1, "a"}, {"a", 3},

@@ -3,6 +3,7 @@
 local classes = require "heed.internal.classes"
 local core = require "heed.core"
 local entries = require "heed.help.entries"
+local field_names = require "heed.nn.field_names"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local reference = require "heed.internal.reference"
@@ -180,6 +181,18 @@ end
 local function is_method(entry) return entry.call:find("^x[:.%[]") ~= nil end
 
 
+local function is_model(value)
+  return field_names.is_module(value) and getmetatable(value).published ~= nil
+end
+
+local function print_model()
+  print("a model, with these methods")
+  print_groups(function(entry)
+    return entry.call:find("^model:") ~= nil or entry.call:find("^module:") ~= nil
+  end)
+end
+
+
 local function help_with_value(value)
   if heed.is_tensor(value) then
     print("a tensor, with these methods")
@@ -190,6 +203,7 @@ local function help_with_value(value)
   local class = getmetatable(value)
   local found = entries.by_value(value)
   if #found == 0 and type(class) == "table" then found = entries.by_value(class) end
+  if #found == 0 and is_model(value) then return print_model() end
   if #found == 0 and not print_class(class) then
     heed.fail("help: a name, or a function or a class of heed's, expected, got %s",
               options.kind(value))

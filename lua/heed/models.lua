@@ -126,9 +126,11 @@ end
 
 -- In the place of a tokenizer that cannot be read: says so when it is used.
 local function without_tokenizer(why)
-  return setmetatable({}, {__name = "heed.Tokenizer", __index = function()
-    fail("%s", why)
-  end})
+  local function refuse_use() fail("%s", why) end
+  return setmetatable({}, {
+    __name = "heed.Tokenizer", __index = refuse_use, __len = refuse_use,
+    __tostring = function() return "heed.Tokenizer(none)" end,
+  })
 end
 
 

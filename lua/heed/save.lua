@@ -238,7 +238,10 @@ function M.load(path, given, ...)
   local file <close>, why, missing = core.open_file(path)
   if not file then return nil, about("load", path, why), missing end
   local tensors, metadata, types = refuse.try(read, file, is_npy(path), o, path)
-  if not tensors then return nil, about("load", path, metadata), false end
+  if not tensors then
+    local more = metadata:find("^checksum differs") and " ({verify = false} loads it)" or ""
+    return nil, about("load", path, metadata .. more), false
+  end
   return tensors, metadata, types
 end
 

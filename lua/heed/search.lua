@@ -477,7 +477,7 @@ function M.load(path, given, ...)
   whole.check_path("search.load", path)
   local o = options.read("search.load", given, {mapped = false})
   local tensors, more = saving.load(path, {device = "cpu", mapped = o.mapped})
-  if not tensors then return nil, "search." .. more end
+  if not tensors then return nil, "search." .. more:gsub(" %({verify = false}.*", "") end
   local index, why = refuse.try(assembled, tensors, more)
   if index then return index end
   return nil, ("search.load: %s: %s"):format(path, why)

@@ -80,7 +80,8 @@ end
 function M.train(given, ...)
   options.no_more("tokenizer.train", 1, ...)
   local file, names = training.file(given)
-  local tok = loading.parse(file, names)
+  local tok, why = refuse.try(loading.parse, file, names)
+  if not tok then fail("tokenizer.train: %s", why) end
   tok.file, tok.config = file, training.config(names)
   return tok
 end

@@ -89,6 +89,7 @@ end
 
 
 local function check_ids(who, name, ids)
+  if options.is_alive(ids) and ids:dim() == 1 then ids = ids:totable() end
   if type(ids) ~= "table" then
     heed.fail("%s: a list of ids expected as argument '%s', got %s", who, name, options.kind(ids))
   end
@@ -158,7 +159,7 @@ function Constraint:__call(logits, ids) return self:apply(logits, ids) end
 
 
 ---Whether the text is complete, and nothing may follow.
----@param ids integer[]
+---@param ids integer[]|heed.Tensor from 1; (T)
 ---@return boolean
 function Constraint:over(ids)
   local state = state_behind("over", self, ids)
@@ -166,11 +167,19 @@ function Constraint:over(ids)
 end
 
 
----Whether the text may end here.
----@param ids integer[]
+-- Ids without the last one, where that adds no text, as one that ends texts.
+local function without_end(tokenizer, ids)
+  local before = table.move(ids, 1, #ids - 1, 1, {})
+  return tokenizer:decode(ids) == tokenizer:decode(before) and before or ids
+end
+
+
+---Whether the text may end here; the id that ends it may stand behind.
+---@param ids integer[]|heed.Tensor from 1; (T)
 ---@return boolean
 function Constraint:complete(ids)
-  local state = state_behind("complete", self, ids)
+  local list = check_ids("complete", "ids", ids)
+  local state = state_behind("complete", self, without_end(self.tokenizer, list))
   return state ~= nil and state.complete == true
 end
 

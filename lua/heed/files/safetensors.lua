@@ -81,7 +81,7 @@ local function compare_sums(stored, sum)
   local found = sum_text(sum)
   if found == stored then return end
   refuse.with("checksum differs: %s stored, %s found; the file is damaged, or was changed by a "
-    .. "program that kept %s ({verify = false} loads it)", quoted(stored), found, CHECKSUM)
+    .. "program that kept %s", quoted(stored), found, CHECKSUM)
 end
 
 
@@ -89,8 +89,7 @@ end
 local function begin_sum(file, h)
   if h.odd then
     refuse.with("checksum differs: tensor %s has a field that is none of the format's; the file "
-      .. "was changed by a program that kept %s ({verify = false} loads it)", quoted(h.odd),
-      CHECKSUM)
+      .. "was changed by a program that kept %s", quoted(h.odd), CHECKSUM)
   end
   core.file_sum(file, header.sum(h, h.metadata))
 end

@@ -14,7 +14,7 @@ local function checked(changed, row, r, logits)
     return changed:to(logits.device, logits.dtype)
   end
   heed.fail("generate: logits of shape (%d), or nil, expected from option logits for row %d, "
-            .. "got %s", size, r, options.kind(changed))
+            .. "got %s", size, r, options.typed(changed))
 end
 
 

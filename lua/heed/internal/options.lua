@@ -174,6 +174,24 @@ function options.given(who, given, known, elsewhere)
 end
 
 
+---A copy of options that are checked where they are read; there are none where nil is given.
+---@param who string
+---@param given table?
+---@param example string the name of one of them
+---@return table<string, any> read
+function options.passed(who, given, example)
+  if given ~= nil and type(given) ~= "table" then
+    heed.fail("%s: a table of options expected, got %s", who, options.kind(given))
+  end
+  local read = {}
+  for name, value in pairs(given or {}) do
+    if type(name) ~= "string" then core.refuse_option(who, name, {example}) end
+    read[name] = value
+  end
+  return read
+end
+
+
 local function is_options(value)
   return type(value) == "table" and type(next(value)) == "string" and #value == 0
 end

@@ -87,11 +87,7 @@ end
 ---@return heed.Tensor features (B, T, dim), or (T, dim)
 ---@return heed.Tensor[]? weights of each layer, with option weights
 function CausalModel:hidden(ids, given)
-  if given ~= nil and type(given) ~= "table" then
-    heed.fail("%s: a table of options expected, got %s", self.__name, options.kind(given))
-  end
-  local o = {}
-  for name, value in pairs(given or {}) do o[name] = value end
+  local o = options.passed(self.__name, given, "cache")
   local x = texts.embedded(WHO, self, ids)
   if self.embed_scale then x = scaled(x, field.factor(self, "embed_scale")) end
   if self.position then x = add_positions(self, x, o) end
@@ -101,9 +97,7 @@ end
 
 -- Option last, and the options besides it.
 local function read_last(given)
-  if type(given) ~= "table" then return false, given end
-  local o = {}
-  for name, value in pairs(given) do o[name] = value end
+  local o = options.passed(WHO, given, "cache")
   if o.last == nil then return false, o end
   if type(o.last) ~= "boolean" then
     heed.fail("%s: a boolean expected as option last, got %s", WHO, options.kind(o.last))

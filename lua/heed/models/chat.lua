@@ -212,6 +212,12 @@ end
 ---@param o heed.models.chat.options
 ---@return heed.chat.Text
 function Chat:render(messages, o)
+  for _, name in ipairs{"tools", "documents"} do
+    local value = o[name]
+    if value ~= nil and type(value) ~= "table" and type(value) ~= "string" then
+      fail("chat: a list, or a text of JSON, expected as option %s, got %s", name, kind(value))
+    end
+  end
   if o.template ~= nil and type(o.template) ~= "string" then
     return written_by(options.callable("chat", "option template", o.template), messages, o)
   end

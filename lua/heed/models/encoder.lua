@@ -105,11 +105,7 @@ end
 
 
 local function read(self, given)
-  if given ~= nil and type(given) ~= "table" then
-    heed.fail("%s: a table of options expected, got %s", self.__name, options.kind(given))
-  end
-  local o = {}
-  for name, value in next, given or o do o[name] = value end
+  local o = options.passed(self.__name, given, "keys")
   if o.cache ~= nil then
     heed.fail("%s: option cache: an encoder reads whole texts, and has no steps", self.__name)
   end

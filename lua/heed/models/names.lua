@@ -8,6 +8,7 @@
 -- does not get, and one of another shape are refused by name: nothing is left as it was.
 
 local adapters = require "heed.nn.adapters"
+local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local heed = require "heed"
 local refuse = require "heed.internal.refuse"
@@ -144,6 +145,14 @@ local function check_shape(name, t, sizes)
 end
 
 
+local FLOATS <const> = {float16 = true, bfloat16 = true, float32 = true, float64 = true}
+
+local function check_type(name, t)
+  if FLOATS[t.dtype] or blocks[t.dtype] then return end
+  refuse.with("the tensor %s has type %s, and floats are expected", quoted(name), t.dtype)
+end
+
+
 -- The shape that a tensor of several parts has.
 local function shape_of(parts, transposed)
   local sizes = {parts[1]:size()}
@@ -246,6 +255,7 @@ function names.assign(module, all, tensors)
       shapes[entry.name] = {t:size()}
       t = entry.rule.as(t)
     end
+    check_type(name, t)
     check_shape(name, t, shape_of(entry.parts, entry.rule.transposed))
     used[name] = true
     for i, part in ipairs(divided(entry, t)) do

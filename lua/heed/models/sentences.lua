@@ -42,12 +42,17 @@ local function read_dense(path, place)
   local c = reading.json(path, "config.json") or refuse.with("%s/config.json expected", path)
   local f = sentences.activation("Dense", c.activation_function or "torch.nn.Tanh")
   if c.use_residual == true then refuse.with("Dense: use_residual is not known") end
-  local sizes = {c.in_features, c.out_features}
-  if math.type(sizes[1]) ~= "integer" or math.type(sizes[2]) ~= "integer" then
+  local inputs, outputs = c.in_features, c.out_features
+  if math.type(inputs) ~= "integer" or math.type(outputs) ~= "integer" then
     refuse.with("Dense: in_features and out_features expected")
   end
   local tensors = weights.read(path, place)
-  local linear = parameter.hollow("models.load", 2, layers.Linear, sizes[1], sizes[2],
+  local weight = tensors["linear.weight"] or refuse.with("%s: no tensor linear.weight", path)
+  if weight:dim() ~= 2 or weight:size(1) ~= outputs or weight:size(2) ~= inputs then
+    refuse.with("%s: linear.weight of shape (%d, %d) expected, as out_features and in_features "
+                .. "say, got %s", path, outputs, inputs, weight.shape)
+  end
+  local linear = parameter.hollow("models.load", 2, layers.Linear, inputs, outputs,
                                   {bias = tensors["linear.bias"] ~= nil})
   local source = names.assign(linear, {{"linear.weight", "weight"}, {"linear.bias", "bias"}},
                               tensors)

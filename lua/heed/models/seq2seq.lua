@@ -105,16 +105,6 @@ end
 local make = maker(SequenceModel, WHO, fill)
 
 
-local function copied(who, given)
-  if given ~= nil and type(given) ~= "table" then
-    heed.fail("%s: a table of options expected, got %s", who, options.kind(given))
-  end
-  local o = {}
-  for name, value in pairs(given or {}) do o[name] = value end
-  return o
-end
-
-
 local function embedded(self, ids)
   local x = texts.embedded(WHO, self, ids)
   return self.embed_scale and x * field.factor(self, "embed_scale") or x
@@ -127,13 +117,15 @@ end
 ---@return heed.Tensor features (B, S, dim), or (S, dim)
 ---@return heed.Tensor[]? weights
 function SequenceModel:encode(source, given)
-  return part.of(WHO, self, "source")(embedded(self, source), copied("encode", given))
+  local o = options.passed("encode", given, "keys")
+  return part.of(WHO, self, "source")(embedded(self, source), o)
 end
 
 
 -- Features behind the last layer of the decoder.
 local function decoded(self, target, context, given)
-  return part.of(WHO, self, "target")(embedded(self, target), copied("decode", given), context)
+  local o = options.passed("decode", given, "cache")
+  return part.of(WHO, self, "target")(embedded(self, target), o, context)
 end
 
 
@@ -161,7 +153,7 @@ end
 
 -- The features of the target; options are the decoder's, `context_` before those about the source.
 local function run(self, source, target, given)
-  local o = copied(self.__name, given)
+  local o = options.passed(self.__name, given, "cache")
   local context = self:encode(source, {keys = o.context_keys, lengths = o.context_lengths})
   return decoded(self, target, context, o)
 end

@@ -77,6 +77,12 @@ end
 
 local function read_one(model, prompt, o, where)
   local form = form_of(prompt)
+  for _, name in ipairs(form ~= "chat" and CHAT or {}) do
+    if o[name] ~= nil then
+      fail("generate: option %s: messages expected as the prompt%s, got %s", name, where,
+           options.kind(prompt))
+    end
+  end
   if form == "text" then return {form = form, ids = encoded(model, prompt, o)} end
   if form == "chat" then
     local given = {prompt = true}
@@ -289,7 +295,7 @@ end
 ---@return table about
 function words.generate(model, prompt, given)
   if not model.writes then
-    fail("generate: a model with logits of the next id expected; this one (%s) gives features",
+    fail("generate: a model with logits of the next id expected; this one (%s) has none",
          model.config.model_type)
   end
   local o = read_options(model, given)
