@@ -203,23 +203,6 @@ describe("a limit of tokenizer.json", function()
     assert.is_truthy(why:find("texts of at most 16 times the file expected", 1, true), why)
   end)
 
-  it("of memory that training passes is said in words", function()
-    local heed <const> = require "heed"
-    local text, now, refused = ("the cat sat "):rep(50), heed.memory(), 0
-    for more = 0, 400000, 5000 do
-      heed.memory{limit = now.live + now.other + more}
-      local good, why = pcall(heed.tokenizer.train, {kind = "bpe", text = text, vocabulary = 300})
-      heed.memory{limit = 1 << 40}
-      if not good then
-        refused = refused + 1
-        assert.matches("tokenizer.train: memory limit of", tostring(why))
-        assert.equal("string", type(why))
-      end
-      collectgarbage()
-    end
-    assert.is_true(refused > 0)
-  end)
-
   -- The first token keeps its prefix, which the others lose: the text is longer than theirs.
   it("of a text in memory is that with its first token's prefix", function()
     local prefix = ("#"):rep(200000)

@@ -482,4 +482,21 @@ describe("training", function()
     learn()
     assert.is_true(used() <= before)
   end)
+
+  it("keeps to the limit of memory in words, wherever it comes", function()
+    local text, refused, limit = ("the cat sat "):rep(50), 0, heed.memory().limit
+    for more = 0, 2000000, 20000 do
+      collectgarbage()
+      local now = heed.memory()
+      heed.memory{limit = now.live + now.other + more}
+      local good, why = pcall(train, {kind = "bpe", text = text, vocabulary = 300})
+      heed.memory{limit = limit}
+      if not good then
+        refused = refused + 1
+        assert.equal("string", type(why))
+        assert.matches("tokenizer.train: memory limit of", why)
+      end
+    end
+    assert.is_true(refused > 0)
+  end)
 end)
