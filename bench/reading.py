@@ -21,11 +21,11 @@ PASSES = 15
 
 def share(heed, plain, threads, type, how, passes):
     """In percent."""
-    size, parts = float(heed.ask(threads, type, how)), []
+    size, parts = int(heed.ask(threads, type, how)), []
     for _ in range(passes):
-        before = float(plain.ask(f"read {int(size)}"))
+        before = float(plain.ask(f"read {size}"))
         seconds = float(heed.ask("pass"))
-        after = float(plain.ask(f"read {int(size)}"))
+        after = float(plain.ask(f"read {size}"))
         parts.append(size * (1 / before + 1 / after) / 2 / seconds)
     return 100 * statistics.median(parts)
 

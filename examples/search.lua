@@ -38,7 +38,7 @@ local function answer(texts, vectors, question, look)
   end
 end
 
--- A model of a directory: the words that all heads of its last layer look at, if it has heads.
+-- A model of a directory: the words that all heads of its last layer look at.
 if FOLDER then
   local model, texts = assert(QUESTION, USAGE) and assert(heed.models.load(MODEL)), {}
   for path in io.popen(("find '%s' -type f | sort"):format(FOLDER)):lines() do
@@ -46,11 +46,12 @@ if FOLDER then
     texts[#texts + 1] = path .. " " .. file:read("a")
   end
   return answer(texts, model:embed(texts), model:embed(QUESTION), function(text)
+    if not rawget(model, "body") then return "" end           -- a table of vectors
     local ids, at = model.tokenizer:encode(text, {offsets = true, max = model.limit or 512})
     local words = {}
     for i, bytes in ipairs(at:totable()) do words[i] = text:sub(bytes[1], bytes[2]) end
-    local has_heads, _, weights = pcall(model.hidden, model, ids:unsqueeze(1), {weights = true})
-    return has_heads and looked_at(words, weights[#weights]:mean({1, 2}):sum(1)) or ""
+    local _, weights = heed.no_grad(model.hidden, model, ids:unsqueeze(1), {weights = true})
+    return looked_at(words, weights[#weights]:mean({1, 2}):sum(1))
   end)
 end
 
@@ -93,8 +94,7 @@ heed.train{
   batches = function()
     local some, rest = {}, {}
     for i, at in ipairs(heed.randperm(#tales)[{{1, BATCH}}]:totable()) do
-      local all = sentences[at]
-      local k = heed.randint(1, #all, {}):item()
+      local all, k = sentences[at], heed.randint(1, #sentences[at], {}):item()
       some[i] = all[k]
       rest[i] = table.concat(all, "", 1, k - 1) .. table.concat(all, "", k + 1)
     end

@@ -103,10 +103,10 @@ local function check_ids(who, name, ids)
 end
 
 
--- The state behind some ids; nil where they do not follow the rule.
-local function state_behind(who, self, ids)
+-- The state behind ids that were checked; nil where they do not follow the rule.
+local function state_behind(self, ids)
   local state = self.start
-  for _, id in ipairs(check_ids(who, "ids", ids)) do
+  for _, id in ipairs(ids) do
     state = following(self, state).behind[id]
     if not state then return nil end
   end
@@ -144,7 +144,7 @@ function Constraint:apply(logits, ids, ends)
     heed.fail("%s: logits of shape (V) expected, got %s", self.who, options.kind(logits))
   end
   if ends ~= nil then check_ids(self.who, "ends", ends) end
-  local state = state_behind(self.who, self, ids)
+  local state = state_behind(self, check_ids(self.who, "ids", ids))
   if not state then heed.fail("%s: the ids so far are not what it lets through", self.who) end
   local found = following(self, state)
   ends = state.complete and ends or {}
@@ -162,7 +162,7 @@ function Constraint:__call(logits, ids) return self:apply(logits, ids) end
 ---@param ids integer[]|heed.Tensor from 1; (T)
 ---@return boolean
 function Constraint:over(ids)
-  local state = state_behind("over", self, ids)
+  local state = state_behind(self, check_ids("over", "ids", ids))
   return state ~= nil and state.complete == true and #following(self, state).ids == 0
 end
 
@@ -179,7 +179,7 @@ end
 ---@return boolean
 function Constraint:complete(ids)
   local list = check_ids("complete", "ids", ids)
-  local state = state_behind("complete", self, without_end(self.tokenizer, list))
+  local state = state_behind(self, without_end(self.tokenizer, list))
   return state ~= nil and state.complete == true
 end
 

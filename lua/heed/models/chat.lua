@@ -150,7 +150,11 @@ local function variables_of(self, messages, o)
   }
   for name, text in pairs(self.tokens) do own[name] = Text.of(text) end
   for _, name in ipairs{"tools", "documents"} do
-    own[name] = o[name] == nil and values.none or given_value(o[name], "option " .. name)
+    local value = o[name]
+    if value ~= nil and type(value) ~= "table" and type(value) ~= "string" then
+      fail("chat: a list, or a text of JSON, expected as option %s, got %s", name, kind(value))
+    end
+    own[name] = value == nil and values.none or given_value(value, "option " .. name)
   end
   local more = o.variables ~= nil and given_value(o.variables, "option variables")
   if more and not values.is_map(more) then
@@ -212,12 +216,6 @@ end
 ---@param o heed.models.chat.options
 ---@return heed.chat.Text
 function Chat:render(messages, o)
-  for _, name in ipairs{"tools", "documents"} do
-    local value = o[name]
-    if value ~= nil and type(value) ~= "table" and type(value) ~= "string" then
-      fail("chat: a list, or a text of JSON, expected as option %s, got %s", name, kind(value))
-    end
-  end
   if o.template ~= nil and type(o.template) ~= "string" then
     return written_by(options.callable("chat", "option template", o.template), messages, o)
   end
