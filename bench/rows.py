@@ -289,6 +289,10 @@ def text_rows():
             yield Row(f"text of tokens, {language}, byte-level BPE, {rival}",
                       f"decode_bpe_{language}:1", "a()", "a()", TEXT, "text", rival=rival,
                       tolerance=0, check=("tensor{#a()}", "[len(a().encode())]"))
+    for kind in ("bpe", "unigram"):
+        yield Row(f"opening a tokenizer.json of 10 MB, {TOKENIZERS[kind][0]}", f"open_{kind}:1",
+                  "a()", "a()", rival="tokenizers", tolerance=0,
+                  check=("tensor{#a()}", "[a().get_vocab_size()]"))
 
 
 def model_rows():

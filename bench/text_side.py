@@ -67,8 +67,16 @@ def decoding(kind, language):
     return factory
 
 
+def opening(kind):
+    def factory(_):
+        path = vocabularies.large_tokenizer(kind)
+        return lambda: library.library.Tokenizer.from_file(path)
+    return factory
+
+
 factories = {f"{word}_{kind}_{language}": make(kind, language)
              for word, make in (("encode", encoding), ("decode", decoding))
              for kind in vocabularies.KINDS for language in vocabularies.ENDINGS}
+factories.update((f"open_{kind}", opening(kind)) for kind in vocabularies.LARGE_KINDS)
 serve(SimpleNamespace(name=library.name, seconds=seconds, window=0.01, place=lambda x: x,
                       factories=factories))

@@ -53,5 +53,12 @@ for _, kind in ipairs{"bpe", "wordpiece", "unigram"} do
   end
 end
 
+for _, kind in ipairs{"bpe", "unigram"} do
+  factories["open_" .. kind] = function()
+    local path = FOLDER .. "tokenizer_large_" .. kind .. ".json"
+    return function() return assert(heed.tokenizer.load(path)) end
+  end
+end
+
 
 return factories

@@ -1,11 +1,13 @@
 """Texts and tokenizers for the rows about tokenizers, in build/bench: English and code of the
 packages that the Python here has, one half of which the tokenizers are trained on, with 30,000
 tokens each. `text(language)` gives the path of a text of the other half, `tokenizer(kind)` that of
-a tokenizer.json; `pieces` cuts a text where the other side does."""
+a tokenizer.json, `large_tokenizer(kind)` that of a made one of 10 MB; `pieces` cuts a text where
+the other side does."""
 
 import glob
 import json
 import os
+import random
 import sys
 import sysconfig
 
@@ -17,6 +19,9 @@ TRAINED_ON = 8 << 20
 PIECE = 4096                # bytes of what is encoded at once, at least; to the end of a line
 ENDINGS = {"english": ("METADATA", "*.md", "*.rst", "LICENSE*"), "code": ("*.py",)}
 KINDS = ("bpe", "wordpiece", "unigram")
+LARGE = 10_000_000          # bytes of a made tokenizer.json
+LARGE_KINDS = ("bpe", "unigram")
+LONGEST = 15                # letters of a made token
 
 
 def files(language):
@@ -80,6 +85,45 @@ def tokenizer(kind):
     return os.path.join(once(f"tokenizer_{kind}", write), "tokenizer.json")
 
 
+def bpe_tokens(draw):
+    """Merges of two tokens that were drawn before, from single letters on: tokens and merges."""
+    tokens = [chr(97 + i) for i in range(26)]
+    known, merges, size = set(tokens), [], 0
+    while size < LARGE:
+        left, right = draw.choice(tokens), draw.choice(tokens)
+        if left + right in known or len(left + right) > LONGEST:
+            continue
+        tokens.append(left + right)
+        known.add(left + right)
+        merges.append([left, right])
+        size += len(json.dumps({left + right: len(tokens)})) + len(json.dumps([left, right])) + 2
+    return {"type": "BPE", "vocab": {token: i for i, token in enumerate(tokens)}, "merges": merges}
+
+
+def unigram_tokens(draw):
+    """Words of letters that were drawn, with their scores."""
+    made, size = {"<unk>": 0.0}, 0
+    while size < LARGE:
+        word = "\u2581" + "".join(chr(97 + draw.randrange(26))
+                                  for _ in range(draw.randint(2, LONGEST)))
+        if word in made:
+            continue
+        made[word] = -round(2 + 15 * draw.random(), 13)
+        size += len(json.dumps([word, made[word]], ensure_ascii=False).encode()) + 2
+    return {"type": "Unigram", "unk_id": 0, "vocab": list(made.items())}
+
+
+def large_tokenizer(kind):
+    made = bpe_tokens if kind == "bpe" else unigram_tokens
+
+    def write(path):
+        before = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"}
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"version": "1.0", "added_tokens": [], "pre_tokenizer": before,
+                       "model": made(random.Random(1))}, file, ensure_ascii=False)
+    return once(f"tokenizer_large_{kind}.json", write)
+
+
 def pieces(language):
     with open(text(language), "rb") as file:
         data = file.read()
@@ -97,3 +141,5 @@ if __name__ == "__main__":
         text(language)
     for kind in sys.argv[1:] or KINDS:
         tokenizer(kind)
+    for kind in LARGE_KINDS:
+        large_tokenizer(kind)

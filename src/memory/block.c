@@ -11,9 +11,12 @@
 #define BLOCK_CACHE (HEED_EXACT ? 0 : (size_t)16 << 20)  /* most bytes cached */
 
 
-void *block_take (const heed_host *host, size_t bytes) {
-  return host->resize != NULL ? host->resize(host->self, NULL, 0, bytes) : malloc(bytes);
+static void *host_resize (const heed_host *host, void *block, size_t from, size_t to) {
+  return host->resize != NULL ? host->resize(host->self, block, from, to) : realloc(block, to);
 }
+
+
+void *block_take (const heed_host *host, size_t bytes) { return host_resize(host, NULL, 0, bytes); }
 
 
 void block_give (const heed_host *host, void *block, size_t bytes) {
@@ -43,18 +46,18 @@ static bool makes_room (heed_context *cx, size_t size) {
 }
 
 
-static void *take_anew (heed_context *cx, size_t bytes) {
-  size_t size = rounded(bytes);
-  if (!makes_room(cx, size)) return NULL;
-  void *block = block_take(&cx->host, size);
-  if (block == NULL) {
+/* A block of 'size' bytes with what 'block' of 'from' bytes holds; NULL: that stays as it is. */
+static void *take_anew (heed_context *cx, void *block, size_t from, size_t size) {
+  if (!makes_room(cx, size - from)) return NULL;
+  void *taken = host_resize(&cx->host, block, from, size);
+  if (taken == NULL) {
     heed_memory_trim(cx);
-    block = block_take(&cx->host, size);
+    taken = host_resize(&cx->host, block, from, size);
   }
-  if (block == NULL) return core_fail(cx, NULL, "not enough memory: %s", core_bytes(bytes).text);
-  cx->storages.account.blocks += size;
+  if (taken == NULL) return core_fail(cx, NULL, "not enough memory: %s", core_bytes(size).text);
+  cx->storages.account.blocks += size - from;
   account_note_peak(&cx->storages.account);
-  return block;
+  return taken;
 }
 
 
@@ -67,7 +70,7 @@ static void give_back (heed_context *cx, void *block, size_t size) {
 void *core_alloc (heed_context *cx, size_t bytes) {
   size_t class = small_class(bytes);
   void *block = class < BLOCK_CLASSES ? cx->blocks.free[class] : NULL;
-  if (block == NULL) return take_anew(cx, bytes);
+  if (block == NULL) return take_anew(cx, NULL, 0, rounded(bytes));
   memcpy(&cx->blocks.free[class], block, sizeof block);   /* a free block starts with the next */
   cx->blocks.bytes -= rounded(bytes);
   return block;
@@ -87,13 +90,22 @@ void core_free (heed_context *cx, void *block, size_t bytes) {
 }
 
 
+/* A large block may stay where it is: its pages are not copied. */
+void *core_resize (heed_context *cx, void *block, size_t from, size_t to) {
+  if (small_class(from) >= BLOCK_CLASSES) return take_anew(cx, block, rounded(from), rounded(to));
+  void *taken = core_alloc(cx, to);
+  if (taken == NULL) return NULL;
+  if (from > 0) memcpy(taken, block, from);
+  core_free(cx, block, from);
+  return taken;
+}
+
+
 bool core_grow (heed_context *cx, void **list, int64_t n, int64_t *capacity, size_t size) {
   if (n < *capacity) return true;
   int64_t more = *capacity == 0 ? 64 : 2 * *capacity;
-  void *grown = core_alloc(cx, (size_t)more * size);
+  void *grown = core_resize(cx, *list, (size_t)*capacity * size, (size_t)more * size);
   if (grown == NULL) return false;
-  if (n > 0) memcpy(grown, *list, (size_t)n * size);
-  core_free(cx, *list, (size_t)*capacity * size);
   *list = grown;
   *capacity = more;
   return true;

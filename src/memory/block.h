@@ -20,6 +20,9 @@ typedef struct block_cache {
 void *core_alloc (heed_context *cx, size_t bytes);   /* uninitialised; keeps a failure */
 void core_free (heed_context *cx, void *block, size_t bytes);        /* as many as were allocated */
 
+/* Makes a block larger, and keeps what it holds; NULL: a failure, and the block is as before. */
+void *core_resize (heed_context *cx, void *block, size_t from, size_t to);
+
 /* Makes *list hold one more than n elements of 'size' bytes; false: no memory. */
 bool core_grow (heed_context *cx, void **list, int64_t n, int64_t *capacity, size_t size);
 

@@ -176,6 +176,7 @@ bool bpe_read (heed_tokenizer *t, const json *j, const json_value *model) {
               "stands beside ByteLevel");
     return false;
   }
+  if (t->whole_words && t->byte_level && !own_read(t, &t->by_raw, (span){"", 0})) return false;
   return read_unknown(t, j, json_get(j, model, "unk_token"), needed) &&
          read_merges(t, j, json_get(j, model, "merges"));
 }

@@ -16,16 +16,22 @@ static bool read_value (json *j, heed_json *from);
 static json_value *add (json *j, heed_json_kind kind, size_t start, size_t length) {
   if (!ROOM(j->cx, &j->values, 1)) return NULL;
   json_value *v = &j->values.at[j->values.n++];
-  *v = (json_value){kind, (uint32_t)start, (uint32_t)length, (uint32_t)j->values.n};
+  *v = (json_value){.kind = kind, .start = (uint32_t)start, .length = (uint32_t)length,
+                    .next = (uint32_t)j->values.n};
   return v;
 }
 
 
-/* Texts lose their escapes where they stand, behind the reader. */
 static bool add_text (json *j, const heed_json_value *v) {
-  size_t n = v->end - v->start;
-  if (v->escaped) n = heed_json_text(j->text, v, j->text + v->start);
-  return add(j, HEED_JSON_TEXT, v->start, n) != NULL;
+  const size_t n = v->end - v->start;
+  if (!v->escaped) return add(j, HEED_JSON_TEXT, v->start, n) != NULL;
+  if (!ROOM(j->cx, &j->copies, (int64_t)n)) return false;
+  const size_t at = (size_t)j->copies.n, length = heed_json_text(j->text, v, j->copies.at + at);
+  json_value *added = add(j, HEED_JSON_TEXT, at, length);
+  if (added == NULL) return false;
+  added->copied = true;
+  j->copies.n += (int64_t)length;
+  return true;
 }
 
 
@@ -60,15 +66,12 @@ static bool read_value (json *j, heed_json *from) {
 
 bool json_read (heed_context *cx, json *j, const char *text, size_t n) {
   heed_json from;
-  *j = (json){.cx = cx, .size = n};
+  *j = (json){.cx = cx, .text = text, .size = n};
   if (n >= UINT32_MAX) {
     core_fail(cx, NULL, "JSON below 4 GiB expected");
     return false;
   }
-  j->text = core_alloc(cx, n + 1);
-  if (j->text == NULL) return false;
-  memcpy(j->text, text, n);
-  if (heed_json_open(&from, j->text, n, DEEPEST) && read_value(j, &from) &&
+  if (heed_json_open(&from, text, n, DEEPEST) && read_value(j, &from) &&
       heed_json_ended(&from)) return true;
   if (from.wrong[0] != '\0') core_fail(cx, NULL, "the JSON: %s", from.wrong);
   json_free(j);
@@ -77,7 +80,7 @@ bool json_read (heed_context *cx, json *j, const char *text, size_t n) {
 
 
 void json_free (json *j) {
-  core_free(j->cx, j->text, j->size + 1);
+  LIST_FREE(j->cx, &j->copies);
   LIST_FREE(j->cx, &j->values);
   *j = (json){.cx = j->cx};
 }
@@ -93,7 +96,9 @@ const json_value *json_next (const json *j, const json_value *v) {
 }
 
 
-const char *json_text (const json *j, const json_value *v) { return j->text + v->start; }
+const char *json_text (const json *j, const json_value *v) {
+  return (v->copied ? j->copies.at : j->text) + v->start;
+}
 
 
 bool json_is (const json *j, const json_value *v, const char *text) {

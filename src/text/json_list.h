@@ -2,7 +2,7 @@
 ** json_list.h - JSON that is read at once into a list of values.
 **
 ** A value that holds others stands before them, and says where the next one behind them stands.
-** Texts are bytes of the reader's copy, unescaped where they stood.
+** Texts without escapes are bytes of the JSON, which must last as long; others are copied.
 */
 
 #ifndef text_json_list_h
@@ -14,15 +14,17 @@
 #pragma GCC visibility push(hidden)
 
 typedef struct json_value {
-  heed_json_kind kind;
+  heed_json_kind kind : 8;
+  bool copied : 1;                 /* a text's bytes are among the copies */
   uint32_t start, length;          /* of a text or number: bytes; of others: how many are inside */
   uint32_t next;                   /* behind it and all that is inside */
 } json_value;
 
 typedef struct json {
   heed_context *cx;
-  char *text;
+  const char *text;
   size_t size;
+  LIST(char) copies;               /* of texts that have escapes, without them */
   LIST(json_value) values;
 } json;
 

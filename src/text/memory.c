@@ -13,12 +13,18 @@ typedef struct kept {
 } kept;
 
 
-void *keep (keeper *k, size_t bytes) {
+void *keep_room (keeper *k, size_t bytes) {
   kept *block = core_alloc(k->cx, sizeof *block + bytes);
   if (block == NULL) return NULL;
   *block = (kept){k->first, sizeof *block + bytes};
   k->first = block;
-  return memset(block + 1, 0, bytes);
+  return block + 1;
+}
+
+
+void *keep (keeper *k, size_t bytes) {
+  void *block = keep_room(k, bytes);
+  return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
 
@@ -31,13 +37,10 @@ void keeper_free (keeper *k) {
 }
 
 
-bool list_room (heed_context *cx, void **at, int64_t n, int64_t *capacity, int64_t more,
-                size_t size) {
-  int64_t wanted = 2 * *capacity > n + more ? 2 * *capacity : n + more + 64;
-  void *grown = core_alloc(cx, (size_t)wanted * size);
+bool list_room (heed_context *cx, void **at, int64_t *capacity, int64_t wanted, size_t size) {
+  if (wanted < 2 * *capacity) wanted = 2 * *capacity;
+  void *grown = core_resize(cx, *at, (size_t)*capacity * size, (size_t)wanted * size);
   if (grown == NULL) return false;
-  if (n > 0) memcpy(grown, *at, (size_t)n * size);
-  core_free(cx, *at, (size_t)*capacity * size);
   *at = grown;
   *capacity = wanted;
   return true;

@@ -16,18 +16,22 @@ typedef struct keeper {
   struct kept *first;
 } keeper;
 
-void *keep (keeper *k, size_t bytes);        /* zeros; NULL: a failure is kept in the context */
+/* Zeros, or a block that is not written to; NULL: a failure is kept in the context. */
+void *keep (keeper *k, size_t bytes);
+void *keep_room (keeper *k, size_t bytes);
 void keeper_free (keeper *k);
 
 /* A list of 'n' elements, with room for 'capacity'. */
 #define LIST(type) struct { type *at; int64_t n, capacity; }
 
+/* Makes a list's capacity 'wanted' at least; false: a failure. */
+bool list_room (heed_context *cx, void **at, int64_t *capacity, int64_t wanted, size_t size);
+#define LEAST_ROOM 64
 /* Makes room for 'more' elements behind the n that the list has; false: a failure. */
-bool list_room (heed_context *cx, void **at, int64_t n, int64_t *capacity, int64_t more,
-                size_t size);
 #define ROOM(cx, list, more) \
   ((more) <= (list)->capacity - (list)->n || \
-   list_room(cx, (void **)&(list)->at, (list)->n, &(list)->capacity, more, sizeof *(list)->at))
+   list_room(cx, (void **)&(list)->at, &(list)->capacity, (list)->n + (more) + LEAST_ROOM, \
+             sizeof *(list)->at))
 #define LIST_FREE(cx, list) \
   core_free(cx, (list)->at, (size_t)(list)->capacity * sizeof *(list)->at)
 

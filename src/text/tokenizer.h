@@ -20,14 +20,16 @@ typedef struct token {
   bool own, added, special;        /* own: of the model's vocabulary */
 } token;
 
-#define BASE_BITS 0x7fffffffu
-
-/* Unigram: pieces as a tree of bytes in one array. The child of node i for a byte c is the node at
-   its base ^ c, if the parent of that is i. */
+/*
+** Unigram: pieces as a tree of bytes in one array. The child of node i for a byte c is the node at
+** its base ^ c, if the parent of that is i. A node that one piece alone goes on from has no
+** children, but a tail: the bytes of that piece that follow.
+*/
+#define NODE_BITS 0x7fffffffu
 typedef struct node {
   double score;                    /* of the piece that ends here; -infinity: none does */
   uint32_t base : 31, special : 1; /* special: that piece */
-  uint32_t parent;
+  uint32_t parent : 31, has_tail : 1;
 } node;
 
 /* The best way to a place in a word: its score, where its last piece begins and that piece's
@@ -36,7 +38,7 @@ typedef struct way { double score; uint32_t from, node; } way;
 
 typedef struct unigram {
   node *nodes;
-  uint32_t *ids;                   /* of the pieces that end in nodes */
+  uint32_t *ids;                   /* of the pieces that end in nodes or their tails */
   double unknown;                  /* the score of a character that is no piece */
   LIST(way) best;
 } unigram;
@@ -150,8 +152,10 @@ struct heed_tokenizer {
   keeper memory;
   unicode u;
   token *tokens;
+  const char *names;               /* of all tokens, one behind the other */
   uint32_t count, padding;         /* padding: an id, or NO_ID */
-  id_table by_name, by_raw;
+  id_table by_name;
+  id_table by_raw;                 /* own tokens, of models that look for whole words */
   bool byte_level;                 /* characters of names stand for bytes */
   bool left;                       /* texts that are too long lose their first tokens */
   /* the model */
@@ -210,8 +214,8 @@ uint32_t point_of (unsigned char byte);          /* the character of a byte */
 bool name_bytes (span name, char *to, uint32_t *n);
 bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
                       const json_value *added);
-/* The model's tokens that begin with the prefix. */
-bool continuing_read (heed_tokenizer *t);
+/* A table of the model's own tokens that begin with the prefix, by the bytes behind it. */
+bool own_read (heed_tokenizer *t, id_table *table, span prefix);
 
 /* bpe.c */
 bool bpe_read (heed_tokenizer *t, const json *j, const json_value *model);

@@ -21,7 +21,7 @@ __extension__ typedef unsigned __int128 wide;
 #define MOST 1e200                 /* of a score's size: all sums of them are finite */
 
 #define ROOT 0                     /* the first node */
-#define FREE UINT32_MAX            /* the parent of a node that is not yet used */
+#define FREE NODE_BITS             /* the parent of a node that is not yet used */
 #define NO_PARENT (FREE - 1)       /* of the root */
 #define BLOCK 256                  /* nodes that are added at once: one for each byte */
 #define WINDOW 8                   /* sets of 64 nodes, where room for children is looked for */
@@ -36,8 +36,9 @@ __extension__ typedef unsigned __int128 wide;
 ** ===================================================================
 */
 
-/* A node while the tree grows, with the id of the piece that ends there, or NO_ID. */
-typedef struct grown { uint32_t base, parent, id; } grown;
+/* A node while the tree grows, with the id of the piece that ends there, or NO_ID. One piece alone
+   goes through a node that is 'lonely', and 'base' is its depth. */
+typedef struct grown { uint32_t base, parent : 31, lonely : 1, id; } grown;
 
 /*
 ** A piece in the order of the tree. A key is PART of its bytes from a depth on, the first one
@@ -122,9 +123,14 @@ static bool sort (const tree *r, range in) {
 }
 
 
+static bool refuse_size (heed_tokenizer *t) {
+  core_fail(t->cx, NULL, "pieces of fewer than 2^31 bytes expected");
+  return false;
+}
+
+
 static bool add_block (tree *r) {
-  if (r->nodes.n > INT32_MAX - BLOCK)
-    return core_fail(r->t->cx, NULL, "pieces of fewer than 2^31 bytes expected") != NULL;
+  if (r->nodes.n > INT32_MAX - 2 * BLOCK) return refuse_size(r->t);
   if (!ROOM(r->t->cx, &r->nodes, BLOCK) || !ROOM(r->t->cx, &r->free, BLOCK / 64)) return false;
   const grown empty = {.parent = FREE, .id = NO_ID};
   for (int i = 0; i < BLOCK; i++) r->nodes.at[r->nodes.n++] = empty;
@@ -138,23 +144,28 @@ static void take_node (tree *r, uint32_t at, uint32_t parent) {
   r->free.at[at / 64] &= ~(UINT64_C(1) << at % 64);
 }
 
-static bool are_free (const tree *r, uint32_t base, const uint8_t *labels, int n) {
-  for (int i = 0; i < n; i++) {
-    const uint32_t at = base ^ labels[i];
-    if ((r->free.at[at / 64] >> at % 64 & 1) == 0) return false;
-  }
-  return true;
+/* Bit b of the result is bit b ^ by of a set. */
+static uint64_t exchanged (uint64_t set, int by) {
+  static const uint64_t lower[] = {UINT64_C(0x5555555555555555), UINT64_C(0x3333333333333333),
+                                   UINT64_C(0x0f0f0f0f0f0f0f0f), UINT64_C(0x00ff00ff00ff00ff),
+                                   UINT64_C(0x0000ffff0000ffff), UINT64_C(0x00000000ffffffff)};
+  for (int i = 0; i < 6; i++)
+    if (by >> i & 1) set = (set >> (1 << i) & lower[i]) | (set & lower[i]) << (1 << i);
+  return set;
 }
 
 
-/* Looks for a base whose nodes are free, the first label's in a set from 'at' to end - 1. */
+/* Looks for a base whose children are free, in the sets from 'at' to end - 1: the bits of 'fit' are
+   the bases of a set. */
 static bool base_among (const tree *r, int64_t at, int64_t end, const uint8_t *labels, int n,
                         uint32_t *base) {
-  for (; at < end && at < r->free.n; at++)
-    for (uint64_t set = r->free.at[at]; set != 0; set &= set - 1) {
-      *base = (uint32_t)(64 * at + __builtin_ctzll(set)) ^ labels[0];
-      if (are_free(r, *base, labels, n)) return true;
-    }
+  for (; at < end && at < r->free.n; at++) {
+    uint64_t fit = UINT64_MAX;
+    for (int i = 0; i < n && fit != 0; i++)
+      fit &= exchanged(r->free.at[at ^ labels[i] / 64], labels[i] % 64);
+    *base = (uint32_t)(64 * at + (fit != 0 ? __builtin_ctzll(fit) : 0));
+    if (fit != 0) return true;
+  }
   return false;
 }
 
@@ -185,6 +196,13 @@ static uint32_t take_ended (tree *r, range in) {
 
 /* Gives a node its children, whose pieces lie side by side. */
 static bool grow (tree *r, range in) {
+  if (in.n == 1 && in.node != ROOT) {
+    grown *g = &r->nodes.at[in.node];
+    g->id = r->pieces[in.first].id;
+    g->lonely = 1;
+    g->base = in.depth;
+    return true;
+  }
   if (in.depth % PART == 0 && !sort(r, in)) return false;
   uint32_t base;
   uint8_t labels[256];
@@ -200,7 +218,7 @@ static bool grow (tree *r, range in) {
   }
   if (k == 0) return true;
   if (!find_base(r, labels, k, &base) || !ROOM(r->t->cx, &r->ranges, k)) return false;
-  r->nodes.at[in.node].base = base & BASE_BITS;
+  r->nodes.at[in.node].base = base;
   while (k-- > 0) {
     children[k].node = base ^ labels[k];
     take_node(r, children[k].node, in.node);
@@ -231,18 +249,31 @@ static uint32_t list_pieces (const heed_tokenizer *t, sorted *to, uint32_t n, bo
 }
 
 
+/* Where a tail begins among the names of tokens. */
+static bool place_tail (heed_tokenizer *t, node *to, span name, uint32_t depth) {
+  const size_t at = (size_t)(name.at - t->names) + depth;
+  if (at > NODE_BITS) return refuse_size(t);
+  to->base = at & NODE_BITS;
+  to->has_tail = 1;
+  return true;
+}
+
+
 /* Copies the nodes to stay. The root's piece, which no text has, is the unknown one. */
 static bool settle (tree *r) {
   unigram *u = &r->t->unigram;
-  u->nodes = keep(&r->t->memory, (size_t)r->nodes.n * sizeof *u->nodes);
-  u->ids = keep(&r->t->memory, (size_t)r->nodes.n * sizeof *u->ids);
+  u->nodes = keep_room(&r->t->memory, (size_t)r->nodes.n * sizeof *u->nodes);
+  u->ids = keep_room(&r->t->memory, (size_t)r->nodes.n * sizeof *u->ids);
   if (u->nodes == NULL || u->ids == NULL) return false;
   for (int64_t i = 0; i < r->nodes.n; i++) {
     const grown *g = &r->nodes.at[i];
-    const bool ends = g->id != NO_ID;
+    const token *ending = g->id != NO_ID ? &r->t->tokens[g->id] : NULL;
+    node *to = &u->nodes[i];
     u->ids[i] = g->id;
-    u->nodes[i] = (node){ends ? r->scores[g->id] : -INFINITY, g->base,
-                         ends && r->t->tokens[g->id].special, g->parent};
+    *to = (node){.score = ending != NULL ? r->scores[g->id] : -INFINITY, .parent = g->parent,
+                 .base = g->base & NODE_BITS, .special = ending != NULL && ending->special};
+    if (!g->lonely) continue;
+    if (g->base < ending->name.n && !place_tail(r->t, to, ending->name, g->base)) return false;
   }
   u->ids[ROOT] = r->t->unknown;
   return true;
@@ -379,6 +410,16 @@ void unigram_free (heed_tokenizer *t) { LIST_FREE(t->cx, &t->unigram.best); }
 ** ===================================================================
 */
 
+/* How many bytes a node's tail has, if they follow in the word; 0: they do not. */
+static uint32_t tail_length (const heed_tokenizer *t, uint32_t i, bytes p, uint32_t n) {
+  const char *tail = t->names + t->unigram.nodes[i].base;
+  if (n == 0 || (unsigned char)*tail != *p) return 0;
+  const span name = t->tokens[t->unigram.ids[i]].name;
+  const uint32_t rest = (uint32_t)(name.at + name.n - tail);
+  return rest <= n && memcmp(tail, p, rest) == 0 ? rest : 0;
+}
+
+
 /* Offers all pieces that begin at a place. Is one of them the character there, of 'width' bytes? */
 static bool offer_pieces (const heed_tokenizer *t, bytes word, uint32_t at, uint32_t n,
                           uint32_t width, int64_t *steps) {
@@ -389,13 +430,19 @@ static bool offer_pieces (const heed_tokenizer *t, bytes word, uint32_t at, uint
   const double score = best[at].score;
   bool whole = false;
   uint32_t i = ROOT, p = at;
-  while (p < n) {
+  while (p < n && !last->has_tail) {
     uint32_t next = last->base ^ word[p];
     if (nodes[next].parent != i) break;
     i = next;
     last = &nodes[i];
+    p++;
+    if (last->has_tail) {
+      const uint32_t rest = tail_length(t, i, word + p, n - p);
+      if (rest == 0) break;
+      p += rest;
+    }
     bool may = parse || !last->special;
-    if (++p - at == width) whole = may && last->score >= -MOST;
+    if (p - at == width) whole = may && last->score >= -MOST;
     if (score + last->score > best[p].score && may)
       best[p] = (way){score + last->score, at, i};
   }

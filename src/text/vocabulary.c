@@ -28,24 +28,28 @@ static span key_of (const heed_tokenizer *t, const id_table *table, uint32_t id)
 }
 
 
-uint32_t table_find (const heed_tokenizer *t, const id_table *table, const char *p, size_t n) {
-  uint32_t at = (uint32_t)bytes_hash(p, n) & (table->slots - 1);
+/* Where a key stands in the table, or the free slot where it would. */
+static uint32_t slot_of (const heed_tokenizer *t, const id_table *table, span wanted) {
+  uint32_t at = (uint32_t)bytes_hash(wanted.at, wanted.n) & (table->slots - 1);
   for (; table->slot[at] != 0; at = (at + 1) & (table->slots - 1)) {
-    uint32_t id = table->slot[at] - 1;
-    span key = key_of(t, table, id);
-    if (key.n == n && memcmp(key.at, p, n) == 0) return id;
+    span key = key_of(t, table, table->slot[at] - 1);
+    if (key.n == wanted.n && memcmp(key.at, wanted.at, key.n) == 0) break;
   }
-  return NO_ID;
+  return at;
+}
+
+
+/* A free slot is 0, which makes NO_ID. */
+uint32_t table_find (const heed_tokenizer *t, const id_table *table, const char *p, size_t n) {
+  if (n >= UINT32_MAX) return NO_ID;
+  return table->slot[slot_of(t, table, (span){p, (uint32_t)n})] - 1;
 }
 
 
 /* Of tokens with the same bytes the first one stays. */
 static void table_add (const heed_tokenizer *t, id_table *table, uint32_t id) {
-  span key = key_of(t, table, id);
-  if (table_find(t, table, key.at, key.n) != NO_ID) return;
-  uint32_t at = (uint32_t)bytes_hash(key.at, key.n) & (table->slots - 1);
-  while (table->slot[at] != 0) at = (at + 1) & (table->slots - 1);
-  table->slot[at] = id + 1;
+  uint32_t at = slot_of(t, table, key_of(t, table, id));
+  if (table->slot[at] == 0) table->slot[at] = id + 1;
 }
 
 
@@ -180,29 +184,24 @@ bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
     return fail(t, "a list as 'added_tokens' expected", (span){"none", 4});
   if (!each_token(t, j, model, added, NULL, NULL)) return false;
   t->tokens = keep(&t->memory, t->count * sizeof *t->tokens);
-  char *room = keep(&t->memory, 2 * j->size);
+  char *room = keep_room(&t->memory, (t->byte_level ? 2 : 1) * j->size);
   if (t->tokens == NULL || room == NULL) return false;
+  t->names = room;
   if (!each_token(t, j, model, added, take_token, room)) return false;
-  if (!table_open(t, &t->by_name, false, t->count) || !table_open(t, &t->by_raw, true, t->count))
-    return false;
-  for (uint32_t id = 0; id < t->count; id++) {
-    if (t->tokens[id].name.at == NULL) continue;
-    table_add(t, &t->by_name, id);
-    if (t->tokens[id].own) table_add(t, &t->by_raw, id);
-  }
+  if (!table_open(t, &t->by_name, false, t->count)) return false;
+  for (uint32_t id = 0; id < t->count; id++)
+    if (t->tokens[id].name.at != NULL) table_add(t, &t->by_name, id);
   return true;
 }
 
 
-bool continuing_read (heed_tokenizer *t) {
-  span prefix = t->prefix;
-  if (!table_open(t, &t->continuing, true, t->count)) return false;
-  t->continuing.skip = prefix.n;
+bool own_read (heed_tokenizer *t, id_table *table, span prefix) {
+  if (!table_open(t, table, true, t->count)) return false;
+  table->skip = prefix.n;
   for (uint32_t id = 0; id < t->count; id++) {
     const token *k = &t->tokens[id];
-    bool continues = k->own && k->raw.n >= prefix.n &&
-                     memcmp(k->raw.at, prefix.at, prefix.n) == 0;
-    if (continues) table_add(t, &t->continuing, id);
+    bool begins = k->own && k->raw.n >= prefix.n && memcmp(k->raw.at, prefix.at, prefix.n) == 0;
+    if (begins) table_add(t, table, id);
   }
   return true;
 }

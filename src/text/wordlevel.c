@@ -13,7 +13,7 @@ bool wordlevel_read (heed_tokenizer *t, const json *j, const json_value *model) 
   bool given = json_kind_is(name, HEED_JSON_TEXT);
   t->cut = wordlevel_cut;
   t->unknown = given ? table_find(t, &t->by_name, json_text(j, name), name->length) : NO_ID;
-  return true;
+  return own_read(t, &t->by_raw, (span){"", 0});
 }
 
 

@@ -46,7 +46,8 @@ bool wordpiece_read (heed_tokenizer *t, const json *j, const json_value *model) 
     if (t->tokens[id].own && t->tokens[id].raw.n > t->longest) t->longest = t->tokens[id].raw.n;
   return read_prefix(t, j, json_get(j, model, "continuing_subword_prefix")) &&
          read_limit(t, j, json_get(j, model, "max_input_chars_per_word")) &&
-         read_unknown(t, j, json_get(j, model, "unk_token")) && continuing_read(t);
+         read_unknown(t, j, json_get(j, model, "unk_token")) &&
+         own_read(t, &t->by_raw, (span){"", 0}) && own_read(t, &t->continuing, t->prefix);
 }
 
 
