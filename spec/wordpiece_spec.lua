@@ -40,6 +40,8 @@ describe("WordPiece", function()
     assert.equal("", cut(tok, " "))
     local split = assert(load(pieces{words = '{"type":"WhitespaceSplit"}'}))
     assert.equal("##b:2 a:1 ##:6", cut(split, "##b a ##"))
+    local added = assert(load(pieces{added = '{"id":9,"content":"abc","single_word":true}'}))
+    assert.equal("abc:9 abcb:0", cut(added, "abc abcb"))      -- no part of another word
   end)
 
   it("knows no word of too many characters", function()

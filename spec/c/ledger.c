@@ -518,6 +518,32 @@ static void hosts_allocate (void) {
 /* }================================================================== */
 
 
+/* A large block that grows, where the host has memory once heed has trimmed, and where it has none. */
+static void hosts_grow_blocks (void) {
+  failing memory = {.countdown = -1};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory});
+  const size_t size = 10000;
+  char *block = core_alloc(cx, size);
+  if (block == NULL) {
+    check(false, "a block");
+    return;
+  }
+  memset(block, 7, size);
+  memory.countdown = 0;
+  char *grown = core_resize(cx, block, size, 2 * size);
+  check(memory.failed && grown != NULL && heed_error(cx) == NULL, "a block that grows after all");
+  if (grown == NULL) grown = block;
+  memory.countdown = 0;
+  memory.onwards = true;
+  check(core_resize(cx, grown, 2 * size, 4 * size) == NULL && heed_error(cx) != NULL,
+        "a block that cannot grow");
+  for (size_t i = 0; i < size; i++) check(grown[i] == 7, "what it holds");
+  core_free(cx, grown, 2 * size);
+  heed_close(cx);
+  check(memory.alive == 0 && memory.bytes == 0, "what is given back");
+}
+
+
 /* A context has all of its memory, or there is none, and nothing is left. */
 static void contexts_open_whole (void) {
   int n = 0;
@@ -557,6 +583,7 @@ int main (void) {
   memory_is_short();
   if (!HEED_EXACT) hosts_drop_handles();
   hosts_allocate();
+  hosts_grow_blocks();
   heed_close(cx);
   if (!failed) puts("ledger: to the byte");
   return failed;
