@@ -292,6 +292,26 @@ static void check_null (void) {
 }
 
 
+/* No byte behind a text is read, where a piece goes on as far as it ends, or beyond. */
+static void check_ends (void) {
+  static const char file[] =
+    "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",-9],[\"abcd\",-1],[\"b\",-1]]}}";
+  heed_context *cx = heed_open(NULL);
+  heed_tokenizer *t = heed_tokenizer_read(cx, file, sizeof file - 1);
+  heed_tokens k = {0};
+  for (size_t n = 1; n <= 4; n++) {
+    char *text = malloc(n);
+    if (text == NULL) break;
+    memcpy(text, "abcd", n);
+    check(heed_tokenize(t, text, n, NULL, 0, NULL, &k) && k.ids[0] == (n == 4 ? 2 : 1),
+          "a text without a byte behind it", (long)n);
+    free(text);
+  }
+  heed_tokenizer_drop(t);
+  heed_close(cx);
+}
+
+
 /* A word stands once among those that were counted, however many there are. */
 static void check_words (void) {
   enum { WORDS = 5000 };
@@ -316,6 +336,7 @@ static void check_words (void) {
 int main (void) {
   check_words();
   check_tokens();
+  check_ends();
   check_null();
   for (int which = 0; which < FILES_THERE + 2; which++)
     for (int fails = 0; fails < WAYS; fails++) check_run(which, fails);
