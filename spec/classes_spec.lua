@@ -129,7 +129,9 @@ describe("model:score", function()
     assert.matches("score: a text expected at position 2, got 5", why("q", {"a", 5}))
     assert.matches("score: unknown option 'batchs'; did you mean 'batch'", why("q", "a", {batchs =
                    1}))
-    assert.matches("option pair is classify's", why("q", "a", {pair = "b"}))
+    assert.matches("unknown option 'pair'; write the query and the texts, which are the pairs",
+                   why("q", "a", {pair = "b"}))
+    assert.matches("unknown option 'x'; there are batch, max, parse$", why("q", "a", {x = 1}))
     assert.matches("at least 1 expected as option max, got 0", why("q", "a", {max = 0}))
     assert.matches("score: option max: 4 to 176 expected, got 1", why("q", "a", {max = 1}))
     assert.matches("at most 3 arguments", why("q", "a", {}, 3))

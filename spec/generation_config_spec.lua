@@ -85,11 +85,11 @@ describe("generation_config.json", function()
     end
     assert.same({max = 0}, filled{max_new_tokens = 0})
     assert.same({}, filled{num_beams = 0})
-    for _, bad in ipairs{-1, 1.0, "a", true} do
-      assert.matches(begin .. "ids expected as eos_token_id, got ",
-                     message(generation.ids, {eos_token_id = bad}, "eos_token_id"), 1, true)
-      assert.matches(begin .. "ids expected as eos_token_id, got a",
-                     message(generation.ids, {eos_token_id = {0, bad}}, "eos_token_id"), 1, true)
+    for shown, bad in pairs{["-1"] = -1, ["1.0"] = 1.0, ["the string 'a'"] = "a", ["true"] = true} do
+      for _, value in ipairs{bad, {0, bad}} do
+        assert.matches(begin .. "ids expected as eos_token_id, got " .. shown,
+                       message(generation.ids, {eos_token_id = value}, "eos_token_id"), 1, true)
+      end
     end
     assert.same({1, 4}, generation.ids({eos_token_id = {0, 3}}, "eos_token_id"))
     assert.same({1}, generation.ids({eos_token_id = 0}, "eos_token_id"))

@@ -168,7 +168,10 @@ describe("heed.sample", function()
     assert.matches("0 to 1 expected as option top_p, got 1.5", said{top_p = 1.5})
     assert.matches("0 to 1 expected as option min_p", said{min_p = "much"})
     assert.matches("at least 0 expected as option temperature, got %-1", said{temperature = -1})
-    assert.matches("above 0 expected as option repetition_penalty", said{repetition_penalty = 0})
+    for shown, penalty in pairs{["0"] = 0, ["-1"] = -1, inf = 1 / 0, ["the string 'a'"] = "a"} do
+      assert.matches("a finite number above 0 expected as option repetition_penalty, got " .. shown,
+                     said{repetition_penalty = penalty}, 1, true)
+    end
     assert.matches("option history, for repetition_penalty, got nil", said{repetition_penalty = 2})
     assert.matches("for each of 2 rows expected, got 1",
                    said{repetition_penalty = 2, history = {{1}}})

@@ -30,8 +30,9 @@ function sampling.check(who, o)
   end
   local penalty = o.repetition_penalty
   if penalty == nil then return end
-  if options.positive(who, "option repetition_penalty", penalty) == 0 then
-    fail("%s: a number above 0 expected as option repetition_penalty, got 0", who)
+  if type(penalty) ~= "number" or not (penalty > 0 and penalty < math.huge) then
+    fail("%s: a finite number above 0 expected as option repetition_penalty, got %s", who,
+         kind(penalty))
   end
 end
 

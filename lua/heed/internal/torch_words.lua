@@ -267,6 +267,17 @@ torch_words.embed = {
 }
 
 
+torch_words.classify = torch_words.embed
+
+---Options of its rerankers, and the pair of `classify`.
+torch_words.score = {
+  batch_size = "batch = n",
+  max_length = CUT,
+  max_seq_length = CUT,
+  pair = "the query and the texts, which are the pairs, as arguments",
+}
+
+
 ---Options of `from_pretrained` of the library transformers.
 torch_words.load = {
   device_map = 'device = "cuda"',

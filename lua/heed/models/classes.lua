@@ -102,10 +102,14 @@ end
 
 -- Logits ------------------------------------------------------------------------
 
+local KNOWN <const> = {
+  classify = {batch = 32, max = options.any, pair = options.any, parse = true},
+  score = {batch = 32, max = options.any, parse = true},
+}
+
 -- The options of a call, checked. Two texts have more tokens around them than one.
 local function read(who, model, given)
-  local o = options.read(who, given, {batch = 32, max = options.any, pair = options.any,
-                                      parse = true}, torch_names.embed)
+  local o = options.read(who, given, KNOWN[who], torch_names[who])
   o.batch = options.count(who, "option batch", o.batch)
   if o.max ~= nil then
     local pair = (who == "score" or o.pair ~= nil) and "" or nil
@@ -179,7 +183,6 @@ function classes.score(model, query, list, given)
               .. "...}) gives them", #plan.names, table.concat(plan.names, ", "))
   end
   local o = read("score", model, given)
-  if o.pair ~= nil then heed.fail("score: option pair is classify's; pairs are query and texts") end
   if type(query) ~= "string" then
     heed.fail("score: a string expected as query, got %s", options.kind(query))
   end

@@ -102,7 +102,7 @@ function generation.ids(own, name)
   local value, ids = own[name], {}
   if value == nil then return ids end
   for i, id in ipairs(type(value) == "table" and value or {value}) do
-    ids[i] = math.type(id) == "integer" and id >= 0 and id + 1 or wrong(name, "ids", value)
+    ids[i] = math.type(id) == "integer" and id >= 0 and id + 1 or wrong(name, "ids", id)
   end
   return ids
 end

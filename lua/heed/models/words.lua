@@ -59,9 +59,12 @@ end
 
 local function refuse(prompt, where, cache)
   local is_empty = type(prompt) == "table" and next(prompt) == nil
+  local advice = is_message(prompt) and "; write {message}"
+                 or type(prompt) == "table" and rawget(prompt, "content") ~= nil
+                    and "; a message has a role, too"
+                 or is_empty and Prompt.advice(cache) or ""
   fail("generate: a text, ids, messages, or a list of such expected as prompt%s, got %s%s", where,
-       kind(prompt), is_message(prompt) and "; write {message}"
-       or is_empty and Prompt.advice(cache) or "")
+       kind(prompt), advice)
 end
 
 
