@@ -288,11 +288,12 @@ typedef struct vnni_product {
 static void vnni_round_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   const block_product *p = v->p;
-  const bool across = v->type->across && p->m < VNNI_MANY && v->kept == NULL;
+  const bool few = p->m < VNNI_MANY && v->kept == NULL;
+  const quant_order order = few ? v->type->order : QUANTS_PLAIN;
   for (int64_t r = first; r < end; r++)
     vnni_round(v->x + vnni_place(r, p->k, v->tile), vnni_tile_rows(p->m, r, v->tile),
                p->x + smaller(r, p->m - 1) * p->x_row, p->k, v->type->zero, v->type->wide.group,
-               across);
+               order);
 }
 
 

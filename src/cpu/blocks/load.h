@@ -146,12 +146,33 @@ enum {
 };
 
 
-INLINED bool has_nibbles (const heed_type type) {
+/*
+** Where the low halves and the high ones of 32 bytes begin, of types that have groups of 32 elements
+** in them, and a byte of fifth bits for each eight groups.
+*/
+enum {
+  HALVES_q8_0 = 0, HALVES_q4_0 = 0, HALVES_q4_1 = 0, HALVES_q5_0 = 0, HALVES_q5_1 = 0,
+  HALVES_q2_k = 0, HALVES_q3_k = 0, HALVES_q4_k = 16, HALVES_q5_k = 48, HALVES_q6_k = 0
+};
+enum {
+  FIFTHS_q8_0 = 0, FIFTHS_q4_0 = 0, FIFTHS_q4_1 = 0, FIFTHS_q5_0 = 0, FIFTHS_q5_1 = 0,
+  FIFTHS_q2_k = 0, FIFTHS_q3_k = 0, FIFTHS_q4_k = 0, FIFTHS_q5_k = 16, FIFTHS_q6_k = 0
+};
+
+
+/* How quants stand in vectors where a few rows of x are multiplied: see load_nibbles_across and
+   load_in_halves. */
+typedef enum quant_order { QUANTS_PLAIN, QUANTS_ACROSS, QUANTS_IN_HALVES } quant_order;
+
+#define ORDER_OF(name) (LOW_##name > 0 ? QUANTS_ACROSS : \
+                        HALVES_##name > 0 ? QUANTS_IN_HALVES : QUANTS_PLAIN)
+
+INLINED quant_order order_of (const heed_type type) {
   switch ((int)type) {
-#define BLOCK(NAME, name, ...) case HEED_##NAME: return LOW_##name > 0;
+#define BLOCK(NAME, name, ...) case HEED_##NAME: return ORDER_OF(name);
 #include "base/blocks.def"
   }
-  return false;
+  return QUANTS_PLAIN;
 }
 
 
@@ -256,28 +277,29 @@ INLINED void load_nibbles_across (const uint8_t *at, int bytes, int64_t pair, in
 ** ===================================================================
 */
 
-/* Eight numbers of bytes, for 32 elements each, times a scale. */
-INLINED __m512 eight_numbers (uint64_t bytes, float scale) {
-  const __m128i lanes = _mm_setr_epi8(0, 2, 4, 6, 0, 2, 4, 6, 1, 3, 5, 7, 1, 3, 5, 7);
-  const __m128i all = _mm_shuffle_epi8(_mm_cvtsi64_si128((int64_t)bytes), lanes);
-  return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(all)), _mm512_set1_ps(scale));
+/* Eight scales and eight least values of six bits in 12 bytes, as bytes: the first four of either,
+   then the others. See decode_sixes. */
+INLINED __m128i sixes_of (const uint8_t *b) {
+  const uint64_t both = eight_at(b + 4), low = bits_at(b + 12);
+  uint64_t first = both & UINT64_C(0x3f3f3f3f3f3f3f3f);
+  uint64_t others = (both >> 2 & UINT64_C(0x3030303030303030))
+                    | (low << 28 & UINT64_C(0x0f0f0f0f00000000)) | (low & UINT64_C(0x0f0f0f0f));
+  __asm__("" : "+r"(first), "+r"(others));      /* GCC makes slower vectors of two numbers */
+  return _mm_set_epi64x((int64_t)others, (int64_t)first);
 }
 
-
-/* Eight scales and eight least values of six bits in 12 bytes, as bytes: see decode_sixes. */
-INLINED void sixes_of (const uint8_t *b, uint64_t bytes[2]) {
-  const uint32_t s = bits_at(b + 4), m = bits_at(b + 8), low = bits_at(b + 12);
-  const uint32_t sixes = UINT32_C(0x3f3f3f3f), fours = UINT32_C(0x0f0f0f0f);
-  const uint32_t highs = UINT32_C(0x30303030);
-  bytes[0] = (s & sixes) | (uint64_t)((low & fours) | (s >> 2 & highs)) << 32;
-  bytes[1] = (m & sixes) | (uint64_t)((low >> 4 & fours) | (m >> 2 & highs)) << 32;
+INLINED __m512 eight_numbers (__m128i sixes, __m128i lanes, float scale) {
+  const __m512i all = _mm512_cvtepu8_epi32(_mm_shuffle_epi8(sixes, lanes));
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(all), _mm512_set1_ps(scale));
 }
 
+/* Each stands in the lanes of both halves of its 32 elements. */
 INLINED void load_sixes (const uint8_t *b, loaded *to) {
-  uint64_t bytes[2];
-  sixes_of(b, bytes);
-  to->scale = eight_numbers(bytes[0], half_at(b));
-  to->least = eight_numbers(bytes[1], -half_at(b + 2));
+  const __m128i sixes = sixes_of(b);
+  const __m128i scales = _mm_setr_epi8(0, 2, 8, 10, 0, 2, 8, 10, 1, 3, 9, 11, 1, 3, 9, 11);
+  const __m128i leasts = _mm_add_epi8(scales, _mm_set1_epi8(4));
+  to->scale = eight_numbers(sixes, scales, half_at(b));
+  to->least = eight_numbers(sixes, leasts, -half_at(b + 2));
 }
 
 /* The low halves of 32 bytes, then the high ones, four times. */
@@ -307,6 +329,41 @@ INLINED void load_q5_k (const uint8_t *b, int n, loaded *to) {
                                            _mm256_set1_epi8((char)(2 << 2 * i)), 1);
     to->q[i] = _mm512_mask_add_epi8(to->q[i], _mm512_test_epi8_mask(fifths, bit), to->q[i],
                                     _mm512_set1_epi8(16));
+  }
+}
+
+
+/*
+** The same block as it lies: 64 bytes, of which the low halves are groups 0 and 2 of 32 elements,
+** the high ones groups 1 and 3; then those of groups 4 to 7. Of eight numbers, those of groups
+** 0, 1, 4, 5, 2, 3, 6 and 7.
+*/
+typedef struct loaded_halves {
+  __m512i q[SPAN_VECTORS];
+  __m256 scale, most;              /* most: what is to be subtracted */
+} loaded_halves;
+
+INLINED void load_in_halves (const uint8_t *b, int low, int fifths, loaded_halves *to) {
+  const __m128i order = _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+  const __m512i eight = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+  const __m512i fours = _mm512_set1_epi8(15), sixteens = _mm512_set1_epi8(16);
+  const __m512i numbers = _mm512_cvtepu8_epi32(_mm_shuffle_epi8(sixes_of(b), order));
+  const __m512 two = _mm512_castps128_ps512(_mm_cvtph_ps(_mm_cvtsi32_si128((int)bits_at(b))));
+  const __m512 all = _mm512_mul_ps(_mm512_cvtepi32_ps(numbers), _mm512_permutexvar_ps(eight, two));
+  to->scale = _mm512_castps512_ps256(all);
+  to->most = _mm512_extractf32x8_ps(all, 1);
+  UNROLL for (int part = 0; part < 2; part++) {
+    const __m512i v = read_once(b + low + 64 * part);
+    to->q[2 * part] = _mm512_and_si512(v, fours);
+    to->q[2 * part + 1] = _mm512_and_si512(_mm512_srli_epi16(v, 4), fours);
+  }
+  if (fifths == 0) return;
+  const __m512i bits = _mm512_broadcast_i64x4(bytes_at(b + fifths));
+  UNROLL for (int i = 0; i < SPAN_VECTORS; i++) {
+    const int first = i / 2 * 4 + i % 2;       /* the bit of the first group; the other's is +2 */
+    const __m512i turns = _mm512_inserti64x4(_mm512_set1_epi32((4 - first) & 31),
+                                             _mm256_set1_epi32((2 - first) & 31), 1);
+    to->q[i] = _mm512_ternarylogic_epi32(to->q[i], _mm512_rolv_epi32(bits, turns), sixteens, 0xf8);
   }
 }
 
@@ -371,6 +428,15 @@ INLINED void load_span_across (const heed_type type, const uint8_t *at, int64_t 
     case HEED_##NAME: \
       load_nibbles_across(at, bytes, pair, n, LOW_##name, FIFTH_##name, least, to); \
       break;
+#include "base/blocks.def"
+  }
+}
+
+/* The same in halves, of types that have them alone. */
+INLINED void load_span_in_halves (const heed_type type, const uint8_t *b, loaded_halves *to) {
+  switch ((int)type) {
+#define BLOCK(NAME, name, ...) \
+    case HEED_##NAME: load_in_halves(b, HALVES_##name, FIFTHS_##name, to); break;
 #include "base/blocks.def"
   }
 }

@@ -27,8 +27,8 @@
 /*
 ** SPAN elements of a row of x, the end of a row filled with zeros. The numbers of sixteen elements
 ** stand as in 'loaded': those at 16 (4 i + j) in lane 4 j + i; where the groups of w have 32, the
-** number of both halves stands in the lane of either. Across, they stand as those of blocks across;
-** the offsets are in even lanes alone.
+** number of both halves stands in the lane of either. Where quants of w are loaded in another order,
+** x and its numbers stand in that; across, the offsets are in even lanes alone.
 */
 typedef struct vnni_span {
   int8_t q[SPAN];
@@ -116,16 +116,42 @@ INLINED void turn_across (__m512i v[4]) {
 }
 
 
+/* Elements in order become as quants in halves. */
+INLINED void turn_halves (__m512i v[4]) {
+  UNROLL for (int i = 0; i < 4; i += 2) {
+    const __m512i first = v[i];
+    v[i] = _mm512_shuffle_i64x2(first, v[i + 1], 0x44);
+    v[i + 1] = _mm512_shuffle_i64x2(first, v[i + 1], 0xee);
+  }
+}
+
+
+/* The lanes of group_sizes in an order's place of numbers; and those of sums_of_halves. */
+INLINED __m512i lanes_of_sizes (quant_order order) {
+  if (order == QUANTS_ACROSS)
+    return _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 8, 8, 9, 9, 10, 10, 11, 11);
+  if (order == QUANTS_IN_HALVES)
+    return _mm512_setr_epi32(0, 1, 8, 9, 2, 3, 10, 11, 0, 1, 8, 9, 2, 3, 10, 11);
+  return _mm512_setr_epi32(0, 2, 8, 10, 0, 2, 8, 10, 1, 3, 9, 11, 1, 3, 9, 11);
+}
+
+INLINED __m512i lanes_of_sums (quant_order order) {
+  if (order == QUANTS_ACROSS)
+    return _mm512_setr_epi32(0, 0, 8, 8, 1, 1, 9, 9, 2, 2, 10, 10, 3, 3, 11, 11);
+  if (order == QUANTS_IN_HALVES)
+    return _mm512_setr_epi32(0, 8, 2, 10, 1, 9, 3, 11, 0, 8, 2, 10, 1, 9, 3, 11);
+  return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+
 /*
 ** A row of k elements, rounded as round_row rounds them, to be multiplied by rows of w whose quants
-** and groups are these, and whose quants are loaded across, or not. Its spans are at intervals of
+** and groups are these, and whose quants are loaded in that order. Its spans are at intervals of
 ** 'rows' of them: those of some rows lie together.
 */
 VNNI static void vnni_round (vnni_span *to, int64_t rows, const float *x, int64_t k, int zero,
-                             int group, bool across) {
-  const __m512i lanes = _mm512_setr_epi32(0, 2, 8, 10, 0, 2, 8, 10, 1, 3, 9, 11, 1, 3, 9, 11);
-  const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 8, 8, 9, 9, 10, 10, 11, 11);
-  const __m512i turned = _mm512_setr_epi32(0, 0, 8, 8, 1, 1, 9, 9, 2, 2, 10, 10, 3, 3, 11, 11);
+                             int group, quant_order order) {
+  const __m512i of_sizes = lanes_of_sizes(order), of_sums = lanes_of_sums(order);
   for (; k > 0; k -= SPAN, x += SPAN, to += rows) {
     __m512 v[16];
     UNROLL for (int i = 0; i < 16; i++)
@@ -148,16 +174,18 @@ VNNI static void vnni_round (vnni_span *to, int64_t rows, const float *x, int64_
       all[i] = as_bytes(q);
       dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), all[i]);
     }
-    if (across) turn_across(all);
+    if (order == QUANTS_ACROSS) turn_across(all);
+    else if (order == QUANTS_IN_HALVES) turn_halves(all);
     UNROLL for (int i = 0; i < SPAN_VECTORS; i++) _mm512_store_si512(to->q + 64 * i, all[i]);
     __m512i sums = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
     if (group == ROUND_GROUP) sums = sums_of_halves(sums);
-    if (across) sums = _mm512_permutexvar_epi32(turned, sums);
-    const __m512 scale = _mm512_permutexvar_ps(across ? twice : lanes, each);
+    sums = _mm512_permutexvar_epi32(of_sums, sums);
+    const __m512 scale = _mm512_permutexvar_ps(of_sizes, each);
     _mm512_store_ps(to->scale, scale);
     _mm512_store_ps(to->sum, _mm512_mul_ps(scale, _mm512_cvtepi32_ps(sums)));
-    _mm512_store_si512(to->offset, _mm512_maskz_mullo_epi32(across ? 0x5555 : 0xffff, sums,
-                                                            _mm512_set1_epi32(-zero)));
+    const __mmask16 lanes = order == QUANTS_ACROSS ? 0x5555 : 0xffff;
+    _mm512_store_si512(to->offset,
+                       _mm512_maskz_mullo_epi32(lanes, sums, _mm512_set1_epi32(-zero)));
   }
 }
 
@@ -200,6 +228,28 @@ VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x, bool
 }
 
 
+/* Those of quants in halves, in the first half of the sums. */
+VNNI INLINED void vnni_step_in_halves (const heed_type type, const uint8_t *w, const vnni_span *x,
+                                       const int rows, __m512 *sum) {
+  loaded_halves s;
+  load_span_in_halves(type, w, &s);
+  UNROLL for (int r = 0; r < rows; r++) {
+    __m512i dots[SPAN_VECTORS];
+    UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
+      dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), s.q[i],
+                                    _mm512_load_si512(x[r].q + 64 * i));
+    const __m512i all = small_sums_of_four(dots[0], dots[1], dots[2], dots[3]);
+    const __m256i low = _mm512_castsi512_si256(all), high = _mm512_extracti64x4_epi64(all, 1);
+    const __m256i groups = _mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20),
+                                            _mm256_permute2x128_si256(low, high, 0x31));
+    const __m256 scale = _mm256_mul_ps(s.scale, _mm256_load_ps(x[r].scale));
+    const __m256 before = _mm512_castps512_ps256(sum[r]);
+    const __m256 more = _mm256_fmadd_ps(_mm256_cvtepi32_ps(groups), scale, before);
+    sum[r] = _mm512_castps256_ps512(_mm256_fnmadd_ps(s.most, _mm256_load_ps(x[r].sum), more));
+  }
+}
+
+
 /*
 ** Adds to the sums of 'rows' rows of x the first n blocks of a span of w. Sums of groups stand as
 ** numbers do in 'loaded'. Blocks across may be pairs of four rows: see load.h.
@@ -207,8 +257,12 @@ VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x, bool
 VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int group,
                              const uint8_t *w, int64_t pair, int n, const vnni_span *x,
                              const int rows, __m512 *sum) {
-  const bool across = has_nibbles(type);
+  const bool across = order_of(type) == QUANTS_ACROSS;
   loaded s;
+  if (order_of(type) == QUANTS_IN_HALVES) {
+    vnni_step_in_halves(type, w, x, rows, sum);
+    return;
+  }
   if (across) load_span_across(type, w, pair, n, &s);
   else load_span(type, w, n, &s);
   UNROLL for (int r = 0; r < rows; r++) {
@@ -240,9 +294,16 @@ VNNI INLINED void vnni_whole (const heed_type type, const int elements, const in
 
 
 /* The sums of all groups as one number. */
-INLINED float vnni_sum (__m512 sum, const int group, bool across) {
-  if (across) return four_sum(first_of_lanes(sums_of_lanes(sum)));
-  const __m128 first = _mm512_castps512_ps128(sum), third = _mm512_extractf32x4_ps(sum, 2);
+INLINED float vnni_sum (__m512 sum, const int group, quant_order order) {
+  if (order == QUANTS_ACROSS) return four_sum(first_of_lanes(sums_of_lanes(sum)));
+  const __m128 first = _mm512_castps512_ps128(sum);
+  if (order == QUANTS_IN_HALVES) {
+    const __m128 second = _mm512_extractf32x4_ps(sum, 1);
+    const __m128 lanes = _mm_add_ps(_mm_shuffle_ps(first, second, 0x88),
+                                    _mm_shuffle_ps(first, second, 0xdd));
+    return four_sum(_mm_permute_ps(lanes, 0xd8));       /* they were those of 0, 2, 1 and 3 */
+  }
+  const __m128 third = _mm512_extractf32x4_ps(sum, 2);
   if (group == ROUND_GROUP) return four_sum(_mm_add_ps(first, third));
   return four_sum(_mm_add_ps(_mm_add_ps(first, _mm512_extractf32x4_ps(sum, 1)),
                              _mm_add_ps(third, _mm512_extractf32x4_ps(sum, 3))));
@@ -261,7 +322,7 @@ VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int
     vnni_step(type, has_least, group, w + k / SPAN * (SPAN / elements * bytes), 2 * bytes, n,
               x + k / SPAN * rows, rows, sum);
   UNROLL for (int r = 0; r < rows; r++)
-    y[r * y_row] = vnni_sum(sum[r], group, has_nibbles(type)) + bias;
+    y[r * y_row] = vnni_sum(sum[r], group, order_of(type)) + bias;
 }
 
 
@@ -329,7 +390,7 @@ VNNI INLINED void vnni_columns_of (const heed_type type, const int elements, con
                                    const vnni_span *x, int64_t k, const int rows, int64_t y_row) {
   vnni_span tails[(VNNI_MANY - 1) * TAIL_PAIRS];
   int64_t i = 0;
-  if (has_nibbles(type) && k % (2 * elements) == 0) {
+  if (order_of(type) == QUANTS_ACROSS && k % (2 * elements) == 0) {
     for (int p = 0; p < k % SPAN / (2 * elements); p++)
       for (int r = 0; r < rows; r++)
         vnni_repeat(&tails[p * rows + r], x + k / SPAN * rows + r, p);

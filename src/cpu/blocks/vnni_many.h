@@ -206,7 +206,7 @@ typedef struct vnni_type {
                     int64_t most, int64_t panels);
   panel_form kept, wide;
   int elements, zero;
-  bool across;
+  quant_order order;
 } vnni_type;
 
 #define KEPT(name, group, least) {BITS_##name, NUMBER_##name, group, least}
@@ -241,7 +241,7 @@ static const vnni_type vnni_types[HEED_ALL_TYPES] = {
 #define BLOCK(NAME, name, elements, bytes, least, group, ...) \
   [HEED_##NAME] = {vnni_products_##name, vnni_load_rows_##name, keep_##name, widen_##name, \
                    multiply_##name, KEPT(name, group, least), WIDE(group, least), elements, \
-                   ZERO_##name, LOW_##name > 0},
+                   ZERO_##name, ORDER_OF(name)},
 #include "base/blocks.def"
 };
 #undef KEPT

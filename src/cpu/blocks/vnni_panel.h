@@ -255,7 +255,7 @@ typedef struct block_bytes {
 
 INLINED void read_sixes (const uint8_t *b, block_bytes *to) {
   uint64_t sixes[2];
-  sixes_of(b, sixes);
+  _mm_storeu_si128((__m128i *)(void *)sixes, _mm_shuffle_epi32(sixes_of(b), 0xd8));
   for (int i = 0; i < 2; i++) memcpy(to->of_groups[i], &sixes[i], sizeof sixes[i]);
   memcpy(to->by, b, sizeof to->by);
   to->by[1] ^= 0x8000;             /* least values are subtracted */
