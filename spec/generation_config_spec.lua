@@ -85,9 +85,9 @@ describe("generation_config.json", function()
     end
     assert.same({max = 0}, filled{max_new_tokens = 0})
     assert.same({}, filled{num_beams = 0})
-    for shown, bad in pairs{["-1"] = -1, ["1.0"] = 1.0, ["the string 'a'"] = "a", ["true"] = true} do
+    for said, bad in pairs{["-1"] = -1, ["1.0"] = 1.0, ["the string 'a'"] = "a", ["true"] = true} do
       for _, value in ipairs{bad, {0, bad}} do
-        assert.matches(begin .. "ids expected as eos_token_id, got " .. shown,
+        assert.matches(begin .. "ids expected as eos_token_id, got " .. said,
                        message(generation.ids, {eos_token_id = value}, "eos_token_id"), 1, true)
       end
     end

@@ -518,7 +518,7 @@ static void hosts_allocate (void) {
 /* }================================================================== */
 
 
-/* A large block that grows, where the host has memory once heed has trimmed, and where it has none. */
+/* A large block that grows, where the host has memory when asked again, and where it has none. */
 static void hosts_grow_blocks (void) {
   failing memory = {.countdown = -1};
   heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory});

@@ -295,7 +295,8 @@ static void check_null (void) {
 /* No byte behind a text is read, where a piece goes on as far as it ends, or beyond. */
 static void check_ends (void) {
   static const char file[] =
-    "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",-9],[\"abcd\",-1],[\"b\",-1]]}}";
+    "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":"
+    "[[\"?\",-9],[\"abcd\",-1],[\"b\",-1]]}}";
   heed_context *cx = heed_open(NULL);
   heed_tokenizer *t = heed_tokenizer_read(cx, file, sizeof file - 1);
   heed_tokens k = {0};

@@ -27,8 +27,8 @@
 /*
 ** SPAN elements of a row of x, the end of a row filled with zeros. The numbers of sixteen elements
 ** stand as in 'loaded': those at 16 (4 i + j) in lane 4 j + i; where the groups of w have 32, the
-** number of both halves stands in the lane of either. Where quants of w are loaded in another order,
-** x and its numbers stand in that; across, the offsets are in even lanes alone.
+** number of both halves stands in the lane of either. Where quants of w are loaded in another
+** order, x and its numbers stand in that; across, the offsets are in even lanes alone.
 */
 typedef struct vnni_span {
   int8_t q[SPAN];
@@ -126,7 +126,7 @@ INLINED void turn_halves (__m512i v[4]) {
 }
 
 
-/* The lanes of group_sizes in an order's place of numbers; and those of sums_of_halves. */
+/* The lanes of group_sizes, and those of sums, in the order in which the span has its numbers. */
 INLINED __m512i lanes_of_sizes (quant_order order) {
   if (order == QUANTS_ACROSS)
     return _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 8, 8, 9, 9, 10, 10, 11, 11);
