@@ -147,8 +147,8 @@ enum {
 
 
 /*
-** Where bytes begin whose low halves and high ones are two groups of 32 elements, of types that have
-** such, and 32 bytes with the fifth bits of all eight groups.
+** Where bytes begin whose low halves and high ones are two groups of 32 elements, of types with
+** such bytes, and where 32 bytes have the fifth bits of all eight groups.
 */
 enum {
   HALVES_q8_0 = 0, HALVES_q4_0 = 0, HALVES_q4_1 = 0, HALVES_q5_0 = 0, HALVES_q5_1 = 0,
