@@ -134,6 +134,11 @@ describe("a table of vectors is refused", function()
                    why(function(t) t.mapping[3] = 80 end))
     assert.matches('"mapping" is to hold rows from 0 to 79',
                    why(function(t) t.mapping[3] = -1 end))
+    assert.matches('"mapping" is to hold rows from 0 to 79',
+                   why(function(t) t.mapping = t.mapping:to("float32") end))
+    assert.matches('"mapping" is to hold rows from 0 to 79', why(function(t)
+      t.mapping, t.weights = heed.zeros(0, {dtype = "int64"}), heed.zeros(0)
+    end))
     assert.matches('the tensor "more" has no place', why(function(t) t.more = heed.ones(1) end))
   end)
 
