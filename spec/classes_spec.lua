@@ -214,6 +214,10 @@ describe("model:classify", function()
     end
     assert.equal("Zwölf cats", text:sub(list[1][1].first, list[1][#list[1]].last))
     assert.same({}, m:classify "")
+    assert.equal(1, #m:classify(text, {max = 3}))
+    local special = m:classify "[SEP]"
+    assert.same({1, 5}, {special[1].first, special[#special].last})
+    assert.is_true(#m:classify("[SEP]", {parse = false}) > #special)
     assert.matches("option pair: this model gives classes of a text's tokens",
                    message(m.classify, m, "a", {pair = "b"}))
     assert.matches("score: a reranker expected", message(m.score, m, "q", "a"))
@@ -224,12 +228,20 @@ describe("model:classify", function()
     local function why(...) return message(m.classify, m, ...) end
     assert.matches("classify: option pair: 2 texts expected, got 1$",
                    why({"a", "b"}, {pair = "c"}))
+    assert.matches("classify: option pair: 1 text expected, got 2$", why("a", {pair = {"b", "c"}}))
+    assert.matches("option max: 4 to 176 expected, got 3", why("a", {pair = "b", max = 3}))
     assert.matches("classify: option pair: a text expected at position 1, got true",
                    why("a", {pair = {true}}))
     assert.matches("classify: a text, or a list of texts expected, got 3", why(3))
     local place <close> = changed("cross_encoder_3", function(c) c.problem_type = "regression" end)
     local other = assert(heed.models.load(place.path))
     assert.matches("gives numbers, not classes", message(other.classify, other, "a"))
+    local content = assert(json.decode(directories.read(ST .. "cross_encoder_3/tokenizer.json")))
+    content.post_processor = json.null
+    directories.write(place.path .. "/tokenizer.json", json.encode(content))
+    other = assert(heed.models.load(place.path))
+    assert.matches("classify: a text with tokens expected at position 2",
+                   message(other.classify, other, {"a", ""}))
     other = assert(heed.models.load(directories.HERE .. "modernbert_classifier"))
     other.tokenizer = m.tokenizer
     assert.matches("classify: option max: at least 3 expected, got 2$",      -- no row for each
