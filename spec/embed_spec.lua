@@ -327,6 +327,9 @@ describe("texts", function()
     local place <close> = directory{pooled{}}
     local m = load(place)
     assert.matches("tokenizer.load: .*tokenizer.json", message(m.embed, m, "a"))
+    assert.matches("tokenizer.load: .*tokenizer.json",
+                   message(function() return #m.tokenizer end))
+    assert.equal("heed.Tokenizer(none)", tostring(m.tokenizer))
     close(m:embed(ROWS), each(m, mean))
   end)
 
