@@ -167,6 +167,16 @@ end)
 
 
 describe("model:ids and model:published", function()
+  it("give ids with the tokens around texts, and of which text each is", function()
+    local m = load "bert_concat"
+    local ids, types = m:ids("a [SEP] b", {pair = "c"})
+    assert.same(m.tokenizer:encode("a [SEP] b", {pair = "c", parse = true}):totable(), ids)
+    assert.same({1, 1, 1, 1, 1, 2, 2}, types)
+    assert.is_true(#m:ids("[SEP]", {parse = false}) > #m:ids "[SEP]")
+    assert.equal(3, #m:ids("a b c", {max = 3}))
+    assert.equal(m.limit, #m:ids(("a "):rep(m.limit)))
+  end)
+
   it("refuse what they do not take", function()
     for _, name in ipairs{"bert_concat", "model2vec"} do
       local m = load(name)
