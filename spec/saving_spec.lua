@@ -203,6 +203,20 @@ describe("models.save", function()
                 {c.dtype, c.text_config.dtype, c.vision_config.torch_dtype})
     assert.is_nil(c.text_config.torch_dtype)
     assert(heed.models.load(place.path))
+    for _, case in ipairs{{"bfloat16", nil, nil, "float16"}, {nil, "bfloat16", "float16", nil},
+                          {"bfloat16", "bfloat16", "float16", "float16"},
+                          {nil, nil, nil, "float16"}} do
+      local old <close> = directories.make("siglip", nil, function(own)
+        own.torch_dtype, own.dtype = case[2], case[1]
+        own.task_specific_params = {dtype = "other"}
+      end)
+      local half <close> = free()
+      assert(heed.models.save(half.path, assert(heed.models.load(old.path)), {dtype = "float16"}))
+      c = json.decode(read(half.path .. "/config.json"))
+      assert.same({torch = case[3], own = case[4]}, {torch = c.torch_dtype, own = c.dtype})
+      assert.same({}, {c.text_config.dtype, c.text_config.torch_dtype})
+      assert.equal("other", c.task_specific_params.dtype)
+    end
   end)
 
   it("refuses parameters of other sizes than the configuration says", function()
