@@ -114,6 +114,21 @@ describe("model:score", function()
     assert.is_true(far{tokenizer_class = "BertTokenizer", model_input_names = inputs} > 1e-4)
   end)
 
+  it("gives no types to a model that has one alone", function()
+    local place <close> = changed("cross_encoder", function(c) c.type_vocab_size = 1 end)
+    local file = place.path .. "/model.safetensors"
+    local tensors = assert(heed.load(file))
+    for name, t in pairs(tensors) do
+      if name:find "token_type" then tensors[name] = t:narrow(1, 1, 1):contiguous() end
+    end
+    assert(heed.save(file, tensors))
+    directories.write(place.path .. "/tokenizer_config.json",
+                      json.encode{tokenizer_class = "BertTokenizer"})
+    local m = assert(heed.models.load(place.path))
+    local ids = m.tokenizer:encode("a", {pair = "b"}):unsqueeze(1)
+    near(m:score("a", "b"), heed.no_grad(m, ids):sigmoid():item(), "score")
+  end)
+
   it("takes special tokens that a text spells as tokens, unless asked not to", function()
     local m = assert(heed.models.load(ST .. "cross_encoder"))
     local a, b = m:score("q", "x [SEP] y"), m:score("q", "x [SEP] y", {parse = false})
@@ -192,6 +207,12 @@ describe("model:classify", function()
     for name in pairs(class.probabilities) do names[#names + 1] = name end
     table.sort(names)
     assert.same({"LABEL_0", "LABEL_1", "LABEL_2"}, names)
+  end)
+
+  it("names the first of classes that are as probable", function()
+    local m = assert(heed.models.load(ST .. "cross_encoder_3"))
+    heed.no_grad(function() m.head.out.weight:zero_() m.head.out.bias:zero_() end)
+    assert.equal("LABEL_0", m:classify("a").label)
   end)
 
   it("gives the classes of tokens, with their bytes", function()

@@ -194,6 +194,10 @@ describe("models.load refuses", function()
       return select(2, heed.models.load(place.path))
     end
     assert.matches('"rope_scaling": an object expected, got 3', why("llama3", {rope_scaling = 3}))
+    for said, value in pairs{["a list"] = json.array{32}, ["an object"] = {a = 32}} do
+      assert.matches('"hidden_size": a whole number .* expected, got ' .. said .. "$",
+                     why("llama3", {hidden_size = value}))
+    end
     os.remove(place.path .. "/model.safetensors")
     for _, text in ipairs{"{}", "[]", '{"weight_map":[]}', '{"weight_map":3}'} do
       assert.matches("model.safetensors.index.json: an object expected as weight_map",
