@@ -417,6 +417,13 @@ describe("a directory of sentence-transformers is refused", function()
                      sized(sizes[1], sizes[2], weight), 1, true)
     end
     assert.matches("2_Dense: no tensor linear.weight", sized(32, 3, {x = heed.ones(1)}))
+    local own = {"Dense", "2_Dense", {in_features = 32, out_features = 3}}
+    assert.matches("2_Dense/model.safetensors: checksum differs", why({pooled{}, own},
+                                                                      function(place)
+      local file = place.path .. "/2_Dense/model.safetensors"
+      assert(heed.save(file, weight))
+      directories.write(file, directories.read(file):sub(1, -2) .. "x")
+    end))
   end)
 
   it("with prompts that are none", function()
