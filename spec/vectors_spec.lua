@@ -69,6 +69,15 @@ describe("a directory of vectors", function()
     local texts, e = expectation "model2vec_int8"
     local m = assert(heed.models.load(place.path))
     close(m:embed(texts), e.vectors_exact)
+    local function typed(kind)
+      local other <close> = directories.make("st/model2vec_int8", files, function(c)
+        c.model_type, c.tokenizer_name = kind, kind == "bert" and c.tokenizer_name or nil
+      end)
+      return heed.models.load(other.path)
+    end
+    assert.equal("model2vec", assert(typed "model2vec"):describe())
+    assert.matches('config.json: "hidden_size" expected', select(2, typed "bert"))
+    assert.matches('config.json: "model_type" expected', select(2, typed(nil)))
     close(m:clone():embed(texts), e.vectors_exact, "clone")
     assert.equal("(1, 2, 20)", tostring(m(heed.tensor{{5, 6}}).shape))
     m.words.weight:requires_grad_(true)
