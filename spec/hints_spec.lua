@@ -300,6 +300,14 @@ describe("option quantize of models.load", function()
     assert(heed.models.load(place.path, {quantize = "q8_0", mapped = true}))
   end)
 
+  it("raises what is no fault of the file as it came", function()
+    local own = nn.Module.quantize
+    nn.Module.quantize = function() error("mine", 0) end
+    finally(function() nn.Module.quantize = own end)
+    assert.equal("mine", message(heed.models.load, "spec/golden/models/electra",
+                                 {quantize = "q8_0"}))
+  end)
+
   it("is refused where no weight has rows of whole blocks", function()
     for path, said in pairs{
       ["st/model2vec"] = {"q8_0", "32 elements: 'words.weight' has rows of 20"},
