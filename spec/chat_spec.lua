@@ -165,7 +165,7 @@ describe("chat templates", function()
       ["a\n{% if 1 %}\n\n"] = "line 2: 'elif' or 'else' or 'endif' expected, got the end",
       ["x{% for a in b %}\n{% endif %}"] = "line 2: 'else' or 'endfor' expected, got 'endif'",
       ["{% for a in [1] %}{% endfor %}{% break %}"] = "'break' stands in no loop",
-      ["{{ '\\xg12' }}"] = "a broken escape",
+      ["{{ '\\xg12' }}"] = "a broken escape", ["{% set a %}"] = "'endset' expected, got the end",
       ["{{ [1] + 1 }}"] = "asks for a list + 1", ["{{ -'a' }}"] = "asks for -1 * the string 'a'",
       ["{{ [1].items() }}"] = "method 'items' of a list is not known",
       ["{{ messages[9].at }}"] = "asks an element, which is not defined for a member",
