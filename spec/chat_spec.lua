@@ -106,16 +106,15 @@ describe("chat templates", function()
       ["{{ 'a'.center(3) }}"] = "method 'center' of the string 'a' is not known",
       ["{{ messages | tojson(sort_keys=true) }}"] = "tojson has no argument 'sort_keys'",
       ["{{ messages | first(3) }}"] = "gives 1 arguments to first, which takes 0",
+      ["{{ 'a' | trim('b', 'c') }}"] = "gives 2 arguments to trim, which takes 1",
       ["{{ cycler('a') }}"] = "line 1: 'cycler' is not known",
       ["{{ 'a'. }}"] = "line 1: a name expected, got the end of the tag",
       ["{{ {1: 2} }}"] = "line 1: 'text' expected, got '1'",
       ["{% set 'a' = 1 %}"] = "line 1: a name expected, got 'a'",
       ["{{ nobody() }}"] = "calls 'nobody', which is not defined",
       ["{{ nothing.at }}"] = "asks 'nothing', which is not defined for a member",
-      ["{{ 'a' * 3 }}"] = "asks for the string 'a' * 3",
-      ["{{ 1 + 'a' }}"] = "asks for 1 + the string 'a'",
+      ["{{ 'a' * 3 }}"] = "for the string 'a' * 3", ["{{ 1 + 'a' }}"] = "for 1 + the string 'a'",
       ["{% macro f() %}{% endmacro %}{{ 1 + f }}"] = "asks for 1 + a macro",
-      ["{{ * 2 }}"] = "line 1: a value expected, got '*'",
       ["{{ 1 / 0 }}"] = "divides by 0", ["{{ true + 1 }}"] = "asks for true + 1",
       ["{{ '10000000000000000000' | int }}"] = "int gets 1e+19, which is not known with 64 bits",
       ["{{ '8000000000000000' | int(base=16) }}"] = "which is not known with 64 bits",
@@ -124,7 +123,7 @@ describe("chat templates", function()
       ["{{ 'a'.replace('', 'b') }}"] = "replaces an empty text",
       ["{{ 'a' | replace('', 'b') }}"] = "replaces an empty text",
       ["{{ 'a'.split('') }}"] = "splits by an empty text",
-      ["{{ 'a b'.split(none, 1) }}"] = "split has a count, and no separator",
+      ["{{ 'a b'.split(none, 1) }}"] = "count, and no separator", ["{{ * 2 }}"] = "value expected",
       ["{{ 'ab'[0 1] }}"] = "line 1: ']' expected, got '1'",
       ["{{ nothing | int }}"] = "gives 'nothing', which is not defined to int",
       ["{{ 2 ** 3 }}"] = "line 1: the end of the tag expected, got '**'",
@@ -136,7 +135,7 @@ describe("chat templates", function()
       ["{% if 1 %}\n"] = "'elif' or 'else' or 'endif' expected, got the end",
       ["{% for a in b %}{% endif %}"] = "'else' or 'endfor' expected, got 'endif'",
       ["x{% endif %}"] = "'endif' ends nothing",
-      ["{% break %}"] = "'break' stands in no loop",
+      ["{% break\n%}"] = "line 1: the statement 'break' stands in no loop",
       ["{% for a in 'text' %}{% endfor %}"] = "goes through the string 'text'",
       ["{% for a, b in [1] %}{% endfor %}"] = "takes 1 for 2 names",
       ["{% set messages.x = 1 %}"] = "'messages', which is no namespace",
@@ -197,7 +196,8 @@ describe("chat templates", function()
       "{% for a in [1] x %}{% endfor %}", "{% for a in [1] %}{% else x %}{% endfor %}",
       "{% for a in [1] %}{% endfor x %}", "{% set a = 1 x %}", "{% set a %}{% endset x %}",
       "{% macro f() x %}{% endmacro %}", "{% macro f() %}{% endmacro x y %}",
-      "{% generation x %}{% endgeneration %}", "{{ 1 x }}", "{% set a.b = 1 x %}",
+      "{% generation x %}{% endgeneration %}", "{{ 1 x }}", "{% set a.b = 1 x %}", "{% set a x %}",
+      "{% generation %}{% endgeneration x %}", "{% for a in [1] %}{% break x %}{% endfor %}",
     } do
       assert.matches("the end of the tag expected, got 'x'", message(rendered, template), 1, true)
     end
@@ -252,6 +252,9 @@ describe("chat templates", function()
       ["'1e999'|int(3)"] = "3", ["'a,b'.split(',', -1) | length"] = "2",
       ["'a,b'.split(',', 0) | length"] = "1", ["'éa'[1:]"] = "a", ["[7].0"] = "7",
       ["{'a': 1}[0] is defined"] = "False", ["'\\U0001F600!'"] = "\u{1f600}!",
+      ["{'b': 1, 'A': 1, 'B': 1, 'a': 1, 'c': 1, 'C': 1} | dictsort | map('first') | join"]
+        = "AabBcC",
+      ["'0'|int(base=2)"] = "0",
       ["messages[none:][0].content"] = "Hello", ["add_generation_prompt"] = "False",
     } do
       assert.equal(wanted, rendered("{{ " .. source .. " }}"), source)
@@ -348,7 +351,6 @@ describe("chat templates", function()
     end
   end)
 
-
   it("are understood when they are used, not before", function()
     local m = load{["chat_template.jinja"] = "{% nonsense %}"}
     assert.matches("'nonsense' is not known", message(m.chat, m, HELLO), 1, true)
@@ -367,7 +369,6 @@ describe("chat templates", function()
     end
   end)
 
-
   it("have names where a directory has several", function()
     local m = load{["tokenizer_config.json"] = {chat_template = {
       {name = "default", template = "plain"}, {name = "tool_use", template = "tools"},
@@ -385,7 +386,6 @@ describe("chat templates", function()
     }
     assert.equal("new <b><e>", m:chat(HELLO))
   end)
-
 
   it("may be a function of the caller's", function()
     local seen

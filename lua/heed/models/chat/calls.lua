@@ -344,13 +344,18 @@ local function mapped(value, a, rest)
 end
 
 
--- Pairs in the order of names, whose case does not count.
+-- Pairs in the order of names, whose case does not count; names that are equal then stay in theirs.
 local function sorted_pairs(value)
   if not values.is_map(value) then
     refuse("the template gives %s to dictsort, which takes a map", values.kind(value))
   end
-  local list = pairs_of(value)
-  table.sort(list, function(one, other) return one[1].bytes:lower() < other[1].bytes:lower() end)
+  local list, at = pairs_of(value), {}
+  for i, pair in ipairs(list) do at[pair] = i end
+  table.sort(list, function(one, other)
+    local a, b = one[1].bytes:lower(), other[1].bytes:lower()
+    if a ~= b then return a < b end
+    return at[one] < at[other]
+  end)
   return list
 end
 
