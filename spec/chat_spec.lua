@@ -123,7 +123,8 @@ describe("chat templates", function()
       ["{{ 'a'.replace('', 'b') }}"] = "replaces an empty text",
       ["{{ 'a' | replace('', 'b') }}"] = "replaces an empty text",
       ["{{ 'a'.split('') }}"] = "splits by an empty text",
-      ["{{ 'a b'.split(none, 1) }}"] = "count, and no separator", ["{{ * 2 }}"] = "value expected",
+      ["{{ 'a b'.split(none, 1) }}"] = "split has a count, and no separator",
+      ["{{ * 2 }}"] = "line 1: a value expected, got '*'",
       ["{{ 'ab'[0 1] }}"] = "line 1: ']' expected, got '1'",
       ["{{ nothing | int }}"] = "gives 'nothing', which is not defined to int",
       ["{{ 2 ** 3 }}"] = "line 1: the end of the tag expected, got '**'",
@@ -254,7 +255,7 @@ describe("chat templates", function()
       ["{'a': 1}[0] is defined"] = "False", ["'\\U0001F600!'"] = "\u{1f600}!",
       ["{'b': 1, 'A': 1, 'B': 1, 'a': 1, 'c': 1, 'C': 1} | dictsort | map('first') | join"]
         = "AabBcC",
-      ["'0'|int(base=2)"] = "0",
+      ["'0'|int(base=2)"] = "0", ["'a'|indent(2, none)"] = "a",
       ["messages[none:][0].content"] = "Hello", ["add_generation_prompt"] = "False",
     } do
       assert.equal(wanted, rendered("{{ " .. source .. " }}"), source)
@@ -276,7 +277,6 @@ describe("chat templates", function()
       assert.equal(wanted, plain:chat({{role = "user", content = content}}, {template = source}))
     end
   end)
-
 
   it("may have as much as their limits say, and no more", function()
     local turns = "{% for a in range(50000) %}{% endfor %}"
