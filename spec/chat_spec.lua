@@ -204,7 +204,6 @@ describe("chat templates", function()
     end
   end)
 
-
   it("get none as tools and documents where there are none, as from transformers", function()
     for _, name in ipairs{"tools", "documents"} do
       local source = ("{% if X is defined %}d{% endif %}{% if X is not none %}n{% endif %}"
@@ -214,7 +213,6 @@ describe("chat templates", function()
       assert.equal("dnt", rendered(source, {variables = {[name] = {{name = "f"}}}}))
     end
   end)
-
 
   it("have Python's words, whole numbers, booleans and equality", function()
     for source, wanted in pairs{
@@ -286,6 +284,9 @@ describe("chat templates", function()
       {99, "a simpler expression expected", function(n)
         return "{{ " .. ("("):rep(n) .. "1" .. (")"):rep(n) .. " }}"
       end},
+      {98, "a simpler expression expected", function(n)
+        return "{{ [" .. ("1, "):rep(200) .. ("("):rep(n) .. "1" .. (")"):rep(n) .. "] | length }}"
+      end},
       {3999, "a tag has no end in sight", function(n)
         return "{{ " .. ("not "):rep(n) .. "1 }}"
       end},
@@ -315,7 +316,6 @@ describe("chat templates", function()
       assert.matches(wanted, message(rendered, template(most + 1)), 1, true)
     end
   end)
-
 
   it("end, whatever they are", function()
     local deep = ("("):rep(150) .. "1" .. (")"):rep(150)
@@ -410,7 +410,6 @@ describe("chat templates", function()
     end}))
   end)
 
-
   it("refuse tools and documents that are neither lists nor texts", function()
     for _, name in ipairs{"tools", "documents"} do
       assert.matches(("chat: a list, or a text of JSON, expected as option %s, got 5"):format(name),
@@ -421,6 +420,8 @@ describe("chat templates", function()
     assert.equal("5False", rendered("{{ a.b }}{{ c is mapping }}",
                                     {variables = {a = {b = 5}, c = {}}}))
     assert.equal("1", rendered("{{ 1 }}", {variables = {}}))
+    assert.equal("abcdefghi", rendered("{{ m | join }}", {variables = {m = {
+      d = 1, a = 1, c = 1, i = 1, b = 1, f = 1, e = 1, h = 1, g = 1}}}))
     for given, wanted in pairs{
       [5] = "a table with names expected as option variables, got 5",
       [{3}] = "a table with names expected as option variables, got a table",
@@ -514,7 +515,6 @@ describe("ids of a chat", function()
       assert.same(whole:totable(), m:chat(list, o):totable())
     end
   end)
-
 
   it("have no special token that a message makes", function()
     local special = {"<|begin_of_text|>", "<|eot_id|>", "<|end_of_text|>"}
