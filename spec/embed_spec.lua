@@ -476,12 +476,18 @@ describe("a text for a table of vectors", function()
     end
   end)
 
-  it("is cut so by the only token, too", function()
+  it("is cut so by the only token, too, and by none", function()
     local m = assert(heed.models.load "spec/golden/models/st/model2vec")
     m.tokenizer = assert(tokenizer_of(json.encode{
       version = "1.0", added_tokens = json.array{},
       model = {type = "WordLevel", vocab = {ab = 0}, unk_token = "?"},
     }))
     assert.same({1}, m:ids("ab", {max = 1}))
+    m = assert(heed.models.load "spec/golden/models/st/model2vec")
+    m.tokenizer = assert(tokenizer_of(json.encode{
+      version = "1.0", added_tokens = json.array{},
+      model = {type = "BPE", vocab = {}, merges = json.array{}},
+    }))
+    assert.same({}, m:ids("ab", {max = 1}))
   end)
 end)

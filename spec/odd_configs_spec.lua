@@ -151,6 +151,10 @@ describe("models.load refuses", function()
     end
     local m = assert(load("mpnet", {tie_word_embeddings = false}))
     assert.matches("buckets = 32, distance = 128", tostring(m.bias), 1, true)
+    m = assert(load("t5", {relative_attention_max_distance = json.null}))
+    for _, side in ipairs{m.source, m.target} do
+      assert.matches("distance = 128", tostring(side.bias), 1, true)
+    end
   end)
 
   it("classes that end in another way, and keys of sections that it does not know", function()
