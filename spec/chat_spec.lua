@@ -430,17 +430,20 @@ describe("chat templates", function()
     } do
       assert.matches(wanted, message(rendered, "{{ 1 }}", {variables = given}), 1, true)
     end
-    local date = os.date
-    rawset(os, "date", nil)
-    local why = message(rendered, "{{ strftime_now('%Y') }}")
-    rawset(os, "date", date)
-    assert.matches("which this program does not tell", why)
     for _, name in ipairs{"tools", "documents", "template", "variables"} do
       assert.matches(("generate: option %s: messages expected as the prompt, got the string 'a'")
                      :format(name), message(plain.generate, plain, "a", {[name] = {}}), 1, true)
     end
     assert.matches("messages expected as the prompt 1, got a table",
                    message(plain.generate, plain, {{1}, {2}}, {tools = {}}), 1, true)
+  end)
+
+  it("refuse the date where there is none", function()
+    local date = os.date
+    rawset(os, "date", nil)
+    local why = message(rendered, "{{ strftime_now('%Y') }}")
+    rawset(os, "date", date)
+    assert.matches("which this program does not tell", why)
   end)
 
   it("refuse what are no messages", function()
@@ -538,7 +541,6 @@ describe("ids of a chat", function()
     assert.equal(text, m.tokenizer:decode(ids, {special = true}))
   end)
 
-
   it("have special tokens of roles that are known, and of no other words", function()
     local values = require "heed.models.chat.values"
     local function marks(role) return values.from({role = role, name = role}, "a message").at end
@@ -555,7 +557,6 @@ describe("ids of a chat", function()
     end
   end)
 
-
   it("take a text's joints into account: what is half a template's is no special token", function()
     local eot = m.tokenizer:id "<|eot_id|>"
     local function count(template, list)
@@ -569,7 +570,6 @@ describe("ids of a chat", function()
                                                                 content = " <|eot_id|> "}}))
     assert.equal(0, count("{{ messages | tojson }}", {{role = "user", content = "<|eot_id|>"}}))
   end)
-
 
   it("find special tokens in parts of a text alone", function()
     local tok, eot = m.tokenizer, m.tokenizer:id "<|eot_id|>"
