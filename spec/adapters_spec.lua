@@ -137,6 +137,11 @@ describe("models.load_adapters", function()
     write(place.path .. WEIGHTS, "no tensors")
     assert.matches("adapter_model.safetensors: .*header",
                    select(2, heed.models.load_adapters(place.path, model "qwen2")))
+    local array <close> = free()
+    assert(heed.save(array.path .. ".npy", heed.ones(2)))
+    assert(os.rename(array.path .. ".npy", place.path .. WEIGHTS))
+    assert.matches("adapter_model.safetensors: tensors by names expected",
+                   select(2, heed.models.load_adapters(place.path, model "qwen2")))
     os.remove(place.path .. WEIGHTS)
     assert.matches("adapter_model.safetensors: .*No such file",
                    select(2, heed.models.load_adapters(place.path, model "qwen2")))
@@ -171,10 +176,10 @@ describe("models.load_adapters", function()
     {"a rank of a half", function(c) c.r = 0.5 end,
      "a whole number of at least 1 expected as r, got 0.5"},
     {"an alpha of text", function(c) c.lora_alpha = "x" end,
-     "a finite number of at least 0 expected as lora_alpha, got the string 'x'"},
+     "a number of at least 0 expected as lora_alpha, got the string 'x'"},
     {"a rank of 0", function(c) c.r = 0 end, "at least 1 expected as r, got 0"},
     {"an alpha below 0", function(c) c.lora_alpha = -1 end,
-     "a finite number of at least 0 expected as lora_alpha, got %-1"},
+     "a number of at least 0 expected as lora_alpha, got %-1"},
     {"dropout below 0", function(c) c.lora_dropout = -1 end,
      "a number from 0 to 1 expected as lora_dropout, got %-1"},
     {"dropout beyond 1", function(c) c.lora_dropout = 2 end,
@@ -182,6 +187,8 @@ describe("models.load_adapters", function()
     {"a pattern", function(c) c.rank_pattern = {["layers%.[01]"] = 2} end, "a regular expression"},
     {"a pattern's text", function(c) c.alpha_pattern = {q_proj = "x"} end,
      "at least 0 expected as q_proj"},
+    {"a pattern that is a list", function(c) c.rank_pattern = json.array{2} end,
+     'names of modules expected in rank_pattern, got "1"'},
     {"a pattern that is none", function(c) c.rank_pattern = 3 end,
      "an object expected as rank_pattern, got 3"},
     {"a part of the model's weights", function(c) c.init_lora_weights = "pissa_niter_16" end,
@@ -189,6 +196,10 @@ describe("models.load_adapters", function()
     {"quantized weights", function(c) c.loftq_config = {loftq_bits = 4} end, '"loftq_config"'},
     {"another rank", function(c) c.r = 2 end, "floats of %(2, %d+%) expected as the tensor"},
     {"one matrix", function(_, t) t[DOWN] = nil end, "the tensor .*q_proj.lora_A.weight.* missing"},
+    {"the other matrix", function(_, t) t[DOWN:gsub("lora_A", "lora_B")] = nil end,
+     "the tensor .*q_proj.lora_B.weight.* missing"},
+    {"another number of inputs", function(_, t) t[DOWN] = heed.zeros(3, 31) end,
+     "floats of %(3, 32%) expected as the tensor .*lora_A"},
     {"another number of outputs", function(_, t)
       local name = DOWN:gsub("lora_A", "lora_B")
       t[name] = heed.zeros(7, t[name]:size(2))
@@ -222,6 +233,7 @@ describe("models.load_adapters", function()
 
   it("refuses other arguments", function()
     local f, m = heed.models.load_adapters, model "qwen2"
+    assert.matches("/no/such: there is no such folder", select(2, f("/no/such", m)))
     assert.matches("adapter_config.json: there is no such file", select(2, f("spec", m)))
     assert.matches("a model that models.load gave expected, got Linear",
                    message(f, GOLDEN .. "qwen2", nn.Linear(2, 2)))
@@ -282,6 +294,7 @@ describe("models.save_adapters", function()
     local place <close>, m, c = saved("qwen2", {rank = 2, alpha = 3, dropout = 0.5})
     assert.same({"q_proj", "v_proj"}, c.target_modules)
     assert.same({2, 3, 0.5, false}, {c.r, c.lora_alpha, c.lora_dropout, c.fan_in_fan_out})
+    assert.equal("integer", math.type(c.lora_alpha))
     assert.same({"LORA", "none", {}}, {c.peft_type, c.bias, c.rank_pattern})
     assert.same({true, true, false, false},
                 {c.inference_mode, c.init_lora_weights, c.use_dora, c.use_rslora})
@@ -289,6 +302,9 @@ describe("models.save_adapters", function()
     local single <close>, one, said = saved("qwen2", {targets = {"layers.2.mlp.up"}})
     assert.same({"model.layers.1.mlp.up_proj"}, said.target_modules)
     same_again(single, one, "qwen2")
+    local half <close>, _, numbers = saved("qwen2", {rank = 2, alpha = 2.5})
+    assert.equal(2.5, numbers.lora_alpha)
+    assert(heed.models.load_adapters(half.path, model "qwen2"))
   end)
 
   it("joins adapters of layers that are one matrix in files", function()
@@ -331,6 +347,10 @@ describe("models.save_adapters", function()
     assert.matches("unknown option 'force'", message(f, place.path, model "qwen2", {force = true}))
     assert.matches("no rows of 'body.layers.1.attend.query' side by side",
                    message(f, place.path, (adapted("gpt_neox", {rank = 2}))))
+    local extended = model "qwen2"
+    extended.extra = nn.Linear(2, 2)
+    nn.lora(extended, {rank = 1, targets = {"extra"}})
+    assert.matches("files have no rows of 'extra' side by side", message(f, place.path, extended))
     local m = adapted("qwen2", {rank = 2})
     assert.matches("^models.save_adapters: .*cannot make this folder",
                    select(2, f("/no/such/place", m)))

@@ -30,6 +30,9 @@ describe("models.alike", function()
     local a, b = both(function(m) m.size, m.eps = 1 << 24, 1e-5 end)
     b.eps = 1e-5 + 1e-14
     assert.is_nil(alike(a, b))
+    b.eps, a.eps = 1, 1 + 1e-12
+    assert.is_nil(alike(a, b))
+    assert.is_nil(alike(b, a))
     b.size = b.size + 1
     assert.equal("size", (alike(a, b)))
   end)

@@ -106,18 +106,16 @@ describe("chat templates", function()
       ["{{ 'a'.center(3) }}"] = "method 'center' of the string 'a' is not known",
       ["{{ messages | tojson(sort_keys=true) }}"] = "tojson has no argument 'sort_keys'",
       ["{{ messages | first(3) }}"] = "gives 1 arguments to first, which takes 0",
+      ["{{ 'a' | trim('b', 'c') }}"] = "gives 2 arguments to trim, which takes 1",
       ["{{ cycler('a') }}"] = "line 1: 'cycler' is not known",
       ["{{ 'a'. }}"] = "line 1: a name expected, got the end of the tag",
       ["{{ {1: 2} }}"] = "line 1: 'text' expected, got '1'",
       ["{% set 'a' = 1 %}"] = "line 1: a name expected, got 'a'",
       ["{{ nobody() }}"] = "calls 'nobody', which is not defined",
       ["{{ nothing.at }}"] = "asks 'nothing', which is not defined for a member",
-      ["{{ 'a' * 3 }}"] = "asks for the string 'a' * 3",
-      ["{{ 1 + 'a' }}"] = "asks for 1 + the string 'a'",
+      ["{{ 'a' * 3 }}"] = "for the string 'a' * 3", ["{{ 1 + 'a' }}"] = "for 1 + the string 'a'",
       ["{% macro f() %}{% endmacro %}{{ 1 + f }}"] = "asks for 1 + a macro",
-      ["{{ * 2 }}"] = "line 1: a value expected, got '*'",
-      ["{{ 1 / 0 }}"] = "divides by 0",
-      ["{{ true + 1 }}"] = "asks for true + 1",
+      ["{{ 1 / 0 }}"] = "divides by 0", ["{{ true + 1 }}"] = "asks for true + 1",
       ["{{ '10000000000000000000' | int }}"] = "int gets 1e+19, which is not known with 64 bits",
       ["{{ '8000000000000000' | int(base=16) }}"] = "which is not known with 64 bits",
       ["{{ '10000000000000005' | int(base=16) }}"] = "which is not known with 64 bits",
@@ -126,21 +124,19 @@ describe("chat templates", function()
       ["{{ 'a' | replace('', 'b') }}"] = "replaces an empty text",
       ["{{ 'a'.split('') }}"] = "splits by an empty text",
       ["{{ 'a b'.split(none, 1) }}"] = "split has a count, and no separator",
+      ["{{ * 2 }}"] = "line 1: a value expected, got '*'",
       ["{{ 'ab'[0 1] }}"] = "line 1: ']' expected, got '1'",
       ["{{ nothing | int }}"] = "gives 'nothing', which is not defined to int",
       ["{{ 2 ** 3 }}"] = "line 1: the end of the tag expected, got '**'",
-      ["{{ messages }}"] = "writes a list as a text",
+      ["{{ messages }}"] = "writes a list as a text", ["{{ 1 ? 2 }}"] = "line 1: '?' is not known",
       ["{{ 'é' | upper }}"] = "upper gets letters beyond ASCII",
-      ["{{ 1 ? 2 }}"] = "line 1: '?' is not known",
-      ["{{ (1 }}"] = "a '}' without its opening one",
-      ["{{ 'a }}"] = "a string has no end",
+      ["{{ (1 }}"] = "a '}' without its opening one", ["{{ 'a }}"] = "a string has no end",
       ["{{ '\\u12' }}"] = "a broken escape",
-      ["{{ 1"] = "a tag has no end",
-      ["{# a"] = "a comment has no end",
+      ["{{ 1"] = "a tag has no end", ["{# a"] = "a comment has no end",
       ["{% if 1 %}\n"] = "'elif' or 'else' or 'endif' expected, got the end",
       ["{% for a in b %}{% endif %}"] = "'else' or 'endfor' expected, got 'endif'",
       ["x{% endif %}"] = "'endif' ends nothing",
-      ["{% break %}"] = "'break' stands in no loop",
+      ["{% break\n%}"] = "line 1: the statement 'break' stands in no loop",
       ["{% for a in 'text' %}{% endfor %}"] = "goes through the string 'text'",
       ["{% for a, b in [1] %}{% endfor %}"] = "takes 1 for 2 names",
       ["{% set messages.x = 1 %}"] = "'messages', which is no namespace",
@@ -158,6 +154,31 @@ describe("chat templates", function()
       ["{{ 1 in 3 }}"] = "looks for 1 in 3",
       ["{% for a in [1] %}{{ loop.depth }}{% endfor %}"] = "loop has no member 'depth' that is",
       ["{{ messages[1 2] }}"] = "line 1: ']' expected, got '2'",
+      ["{{ [1 2] }}"] = "line 1: ']' expected, got '2'",
+      ["{{ {'a': 1 'b': 2} }}"] = "line 1: '}' expected, got 'b'",
+      ["{{ range(1 2) }}"] = "line 1: ')' expected, got '2'",
+      ["{% macro f(a b) %}"] = "line 1: ')' expected, got 'b'",
+      ["{% for a of b %}"] = "line 1: 'in' expected, got 'of'",
+      ["{% set a, b %}x{% endset %}"] = "line 1: '=' expected, got the end of the tag",
+      ["\n{{ 1\nx\n}}"] = "line 3: the end of the tag expected, got 'x'",
+      ["a\n{% endif %}"] = "line 2: 'endif' ends nothing",
+      ["a\n{% if 1 %}\n\n"] = "line 2: 'elif' or 'else' or 'endif' expected, got the end",
+      ["x{% for a in b %}\n{% endif %}"] = "line 2: 'else' or 'endfor' expected, got 'endif'",
+      ["{% for a in [1] %}{% endfor %}{% break %}"] = "'break' stands in no loop",
+      ["{{ '\\xg12' }}"] = "a broken escape", ["{% set a %}"] = "'endset' expected, got the end",
+      ["{{ [1] + 1 }}"] = "asks for a list + 1", ["{{ -'a' }}"] = "asks for -1 * the string 'a'",
+      ["{{ [1].items() }}"] = "method 'items' of a list is not known",
+      ["{{ messages[9].at }}"] = "asks an element, which is not defined for a member",
+      ["{{ messages['nope'].at }}"] = "asks 'nope', which is not defined for a member",
+      ["{% for a in [1] %}{{ loop[0] }}{% endfor %}"] = "loop has no member an element that is",
+      ["{{ 1 in 'abc' }}"] = "looks for 1 in the string 'abc'",
+      ["{{ 'a' in 3 }}"] = "looks for the string 'a' in 3",
+      ["{% for a, b in [[1, 2, 3]] %}{% endfor %}"] = "takes a list for 2 names",
+      ["{% set m = messages[0] %}{% set m.x = 1 %}"] = "'m', which is no namespace",
+      ["{{ '10' | int(base=37) }}"] = "int takes bases from 2 to 36",
+      ["{{ range(1, 2, 0)[0] }}"] = "that is too long", ["{{ range()[0] }}"] = "that is too long",
+      ["{{ 'ab'.replace('a') }}"] = "gives nothing to replace, which takes a text",
+      ["{{ raise_exception() }}"] = "writes nothing as a text",
     } do
       assert.matches(wanted, message(rendered, template), 1, true)
     end
@@ -176,12 +197,12 @@ describe("chat templates", function()
       "{% for a in [1] x %}{% endfor %}", "{% for a in [1] %}{% else x %}{% endfor %}",
       "{% for a in [1] %}{% endfor x %}", "{% set a = 1 x %}", "{% set a %}{% endset x %}",
       "{% macro f() x %}{% endmacro %}", "{% macro f() %}{% endmacro x y %}",
-      "{% generation x %}{% endgeneration %}", "{{ 1 x }}", "{% set a.b = 1 x %}",
+      "{% generation x %}{% endgeneration %}", "{{ 1 x }}", "{% set a.b = 1 x %}", "{% set a x %}",
+      "{% generation %}{% endgeneration x %}", "{% for a in [1] %}{% break x %}{% endfor %}",
     } do
       assert.matches("the end of the tag expected, got 'x'", message(rendered, template), 1, true)
     end
   end)
-
 
   it("get none as tools and documents where there are none, as from transformers", function()
     for _, name in ipairs{"tools", "documents"} do
@@ -192,7 +213,6 @@ describe("chat templates", function()
       assert.equal("dnt", rendered(source, {variables = {[name] = {{name = "f"}}}}))
     end
   end)
-
 
   it("have Python's words, whole numbers, booleans and equality", function()
     for source, wanted in pairs{
@@ -224,11 +244,37 @@ describe("chat templates", function()
       ["1 is odd and false"] = "False", ["1 is odd or true"] = "True",
       ["1 is odd not in [false]"] = "True", ["1 is odd if false else 2"] = "2",
       ["1 is odd in [true]"] = "True", ["1 is defined in [false]"] = "False",
+      ["9.95"] = "9.95", ["12345678901234568.0"] = "1.2345678901234568e+16",
+      ["[1e999, -1e999, 1e999 - 1e999] | join(' ')"] = "inf -inf nan",
+      ["[1e999, -1e999, 1e999 - 1e999] | tojson"] = "[Infinity, -Infinity, NaN]",
+      ["1e999|int"] = "0", ["(-1e999)|int"] = "0", ["(1e999 - 1e999)|int"] = "0",
+      ["'1e999'|int(3)"] = "3", ["'a,b'.split(',', -1) | length"] = "2",
+      ["'a,b'.split(',', 0) | length"] = "1", ["'éa'[1:]"] = "a", ["[7].0"] = "7",
+      ["{'a': 1}[0] is defined"] = "False", ["'\\U0001F600!'"] = "\u{1f600}!",
+      ["{'b': 1, 'A': 1, 'B': 1, 'a': 1, 'c': 1, 'C': 1} | dictsort | map('first') | join"]
+        = "AabBcC",
+      ["'0'|int(base=2)"] = "0", ["'a'|indent(2, none)"] = "a",
+      ["messages[none:][0].content"] = "Hello", ["add_generation_prompt"] = "False",
     } do
       assert.equal(wanted, rendered("{{ " .. source .. " }}"), source)
     end
+    for source, wanted in pairs{
+      ["{% macro f(x) %}<{{ x }}>{% endmacro %}{{ dict(get=f).get(2) }}"] = "<2>",
+      ["{% for (a, b) in [[1, 2]] %}{{ a }}{{ b }}{% endfor %}"] = "12",
+      ["{% for a in [1] if true %}{% endfor %}{{ a is defined }}"] = "False",
+      ["{% if true %}\n  {% if true %}x{% endif %}\n{% endif %}"] = "x",
+      ["{% if true %}  {% if true %}x{% endif %}{% endif %}"] = "  x",
+      ["{{ 1 }}  {% if true %}x{% endif %}"] = "1  x",
+      ["{% for a in [1] %}{% macro f() %}{% endmacro %}{{ a }}{% break %}{% endfor %}"] = "1",
+    } do
+      assert.equal(wanted, rendered(source), source)
+    end
+    local source = "{{ messages[0].content | length }}{{ messages[0].content[1:] | trim }}"
+    for content, wanted in pairs{["\xff\x80"] = "2\x80", ["\u{d800}a"] = "2a",
+                                 ["é\xff"] = "3\xa9\xff"} do
+      assert.equal(wanted, plain:chat({{role = "user", content = content}}, {template = source}))
+    end
   end)
-
 
   it("may have as much as their limits say, and no more", function()
     local turns = "{% for a in range(50000) %}{% endfor %}"
@@ -238,6 +284,9 @@ describe("chat templates", function()
       {99, "a simpler expression expected", function(n)
         return "{{ " .. ("("):rep(n) .. "1" .. (")"):rep(n) .. " }}"
       end},
+      {98, "a simpler expression expected", function(n)
+        return "{{ [" .. ("1, "):rep(200) .. ("("):rep(n) .. "1" .. (")"):rep(n) .. "] | length }}"
+      end},
       {3999, "a tag has no end in sight", function(n)
         return "{{ " .. ("not "):rep(n) .. "1 }}"
       end},
@@ -246,6 +295,13 @@ describe("chat templates", function()
       end},
       {50000, "too many turns", function(n)
         return turns:rep(3) .. "{% for a in range(" .. n .. ") %}{% endfor %}"
+      end},
+      {50000, "too many turns", function(n)
+        return turns:rep(3) .. "{% for a in range(" .. n .. ") if false %}{% endfor %}"
+      end},
+      {25000, "too many turns", function(n)
+        return turns:rep(3) .. "{% macro f() %}{% endmacro %}{% for a in range(" .. n .. ") %}"
+               .. "{{ f() }}{% endfor %}"
       end},
       {100000, "a range that is too long", function(n) return "{{ range(" .. n .. ")[0] }}" end},
       {100000, "a range that is too long", function(n)
@@ -260,7 +316,6 @@ describe("chat templates", function()
       assert.matches(wanted, message(rendered, template(most + 1)), 1, true)
     end
   end)
-
 
   it("end, whatever they are", function()
     local deep = ("("):rep(150) .. "1" .. (")"):rep(150)
@@ -279,6 +334,10 @@ describe("chat templates", function()
     } do
       assert.matches(wanted, message(rendered, template), 1, true)
     end
+    local most = "{% for a in range(65536) %}" .. ("x"):rep(4096) .. "{% endfor %}"
+    local ending = "{{ raise_exception('end') }}"
+    assert.matches("messages: end$", message(rendered, most .. ending))
+    assert.matches("writes too much", message(rendered, most .. "x" .. ending))
     local function nested(n) return ("{% if 1 %}"):rep(n) .. "x" .. ("{% endif %}"):rep(n) end
     assert.equal(("x"):rep(99), rendered(nested(1):rep(98) .. nested(59)))
     local again = "{% macro f(n) %}x{% if n > 1 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(N) }}"
@@ -292,22 +351,23 @@ describe("chat templates", function()
     end
   end)
 
-
   it("are understood when they are used, not before", function()
     local m = load{["chat_template.jinja"] = "{% nonsense %}"}
     assert.matches("'nonsense' is not known", message(m.chat, m, HELLO), 1, true)
     assert.matches("the directory has no chat template", message(plain.chat, plain, HELLO), 1, true)
-    local why = message(heed.models.load, 3)
-    assert.matches("models.load", why, 1, true)
-    for _, bad in ipairs{3, {{name = "a"}}, {"a"}} do
+    assert.equal("x", load{["chat_template.json"] = {chat_template = "x"}}:chat(HELLO))
+    for bad, wanted in pairs{
+      [{chat_template = 3}] = "chat_template", [{chat_template = {{name = "a"}}}] = "chat_template",
+      [{chat_template = {"a"}}] = "chat_template", [{bos_token = 3}] = "bos_token",
+      [{eos_token = {content = 3}}] = "eos_token",
+    } do
       local place <close> = directories.make("llama3", FILES)
-      directories.write(place.path .. "/tokenizer_config.json", json.encode{chat_template = bad})
+      directories.write(place.path .. "/tokenizer_config.json", json.encode(bad))
       local none, refusal = heed.models.load(place.path)
       assert.is_nil(none)
-      assert.matches("expected as chat_template", refusal, 1, true)
+      assert.matches("tokenizer_config.json: .* expected as " .. wanted, refusal)
     end
   end)
-
 
   it("have names where a directory has several", function()
     local m = load{["tokenizer_config.json"] = {chat_template = {
@@ -326,7 +386,6 @@ describe("chat templates", function()
     }
     assert.equal("new <b><e>", m:chat(HELLO))
   end)
-
 
   it("may be a function of the caller's", function()
     local seen
@@ -351,12 +410,25 @@ describe("chat templates", function()
     end}))
   end)
 
-
   it("refuse tools and documents that are neither lists nor texts", function()
     for _, name in ipairs{"tools", "documents"} do
       assert.matches(("chat: a list, or a text of JSON, expected as option %s, got 5"):format(name),
                      message(plain.chat, plain, {{role = "user", content = "a"}},
                              {[name] = 5, template = "{{ 1 }}"}), 1, true)
+    end
+    assert.equal("f", rendered("{{ tools[0].name }}", {tools = '[{"name": "f"}]'}))
+    assert.equal("5False", rendered("{{ a.b }}{{ c is mapping }}",
+                                    {variables = {a = {b = 5}, c = {}}}))
+    assert.equal("1", rendered("{{ 1 }}", {variables = {}}))
+    assert.equal("abcdefghi", rendered("{{ m | join }}", {variables = {m = {
+      d = 1, a = 1, c = 1, i = 1, b = 1, f = 1, e = 1, h = 1, g = 1}}}))
+    for given, wanted in pairs{
+      [5] = "a table with names expected as option variables, got 5",
+      [{3}] = "a table with names expected as option variables, got a table",
+      ["[1"] = 'option variables: expected "," or "]" at byte 3',
+      [{a = {"b", c = 2}}] = "a list expected, got one with the string 'c' as a key",
+    } do
+      assert.matches(wanted, message(rendered, "{{ 1 }}", {variables = given}), 1, true)
     end
     for _, name in ipairs{"tools", "documents", "template", "variables"} do
       assert.matches(("generate: option %s: messages expected as the prompt, got the string 'a'")
@@ -364,6 +436,14 @@ describe("chat templates", function()
     end
     assert.matches("messages expected as the prompt 1, got a table",
                    message(plain.generate, plain, {{1}, {2}}, {tools = {}}), 1, true)
+  end)
+
+  it("refuse the date where there is none", function()
+    local date = os.date
+    rawset(os, "date", nil)
+    local why = message(rendered, "{{ strftime_now('%Y') }}")
+    rawset(os, "date", date)
+    assert.matches("which this program does not tell", why)
   end)
 
   it("refuse what are no messages", function()
@@ -413,9 +493,7 @@ describe("chat templates", function()
       assert.matches("nested too deep",
                      message(plain.chat, plain, {nested(63, name)}, {template = "{{ 1 }}"}))
     end
-    assert.matches("names expected", message(rendered, "{{ 1 }}", {variables = {3}}), 1, true)
-    assert.matches("unknown option 'promt'", message(plain.chat, plain, HELLO, {promt = true}), 1,
-                   true)
+    assert.matches("unknown option 'promt'", message(plain.chat, plain, HELLO, {promt = true}))
     local heard = false
     local spy = setmetatable({role = "user", content = "hi"}, {
       __index = function() heard = true end, __eq = function() heard = true end,
@@ -443,7 +521,6 @@ describe("ids of a chat", function()
     end
   end)
 
-
   it("have no special token that a message makes", function()
     local special = {"<|begin_of_text|>", "<|eot_id|>", "<|end_of_text|>"}
     local function counts(content)
@@ -466,7 +543,6 @@ describe("ids of a chat", function()
     assert.equal(text, m.tokenizer:decode(ids, {special = true}))
   end)
 
-
   it("have special tokens of roles that are known, and of no other words", function()
     local values = require "heed.models.chat.values"
     local function marks(role) return values.from({role = role, name = role}, "a message").at end
@@ -483,7 +559,6 @@ describe("ids of a chat", function()
     end
   end)
 
-
   it("take a text's joints into account: what is half a template's is no special token", function()
     local eot = m.tokenizer:id "<|eot_id|>"
     local function count(template, list)
@@ -497,7 +572,6 @@ describe("ids of a chat", function()
                                                                 content = " <|eot_id|> "}}))
     assert.equal(0, count("{{ messages | tojson }}", {{role = "user", content = "<|eot_id|>"}}))
   end)
-
 
   it("find special tokens in parts of a text alone", function()
     local tok, eot = m.tokenizer, m.tokenizer:id "<|eot_id|>"

@@ -114,6 +114,21 @@ describe("model:score", function()
     assert.is_true(far{tokenizer_class = "BertTokenizer", model_input_names = inputs} > 1e-4)
   end)
 
+  it("gives no types to a model that has one alone", function()
+    local place <close> = changed("cross_encoder", function(c) c.type_vocab_size = 1 end)
+    local file = place.path .. "/model.safetensors"
+    local tensors = assert(heed.load(file))
+    for name, t in pairs(tensors) do
+      if name:find "token_type" then tensors[name] = t:narrow(1, 1, 1):contiguous() end
+    end
+    assert(heed.save(file, tensors))
+    directories.write(place.path .. "/tokenizer_config.json",
+                      json.encode{tokenizer_class = "BertTokenizer"})
+    local m = assert(heed.models.load(place.path))
+    local ids = m.tokenizer:encode("a", {pair = "b"}):unsqueeze(1)
+    near(m:score("a", "b"), heed.no_grad(m, ids):sigmoid():item(), "score")
+  end)
+
   it("takes special tokens that a text spells as tokens, unless asked not to", function()
     local m = assert(heed.models.load(ST .. "cross_encoder"))
     local a, b = m:score("q", "x [SEP] y"), m:score("q", "x [SEP] y", {parse = false})
@@ -196,6 +211,12 @@ describe("model:classify", function()
     assert.same({"LABEL_0", "LABEL_1", "LABEL_2"}, names)
   end)
 
+  it("names the first of classes that are as probable", function()
+    local m = assert(heed.models.load(ST .. "cross_encoder_3"))
+    heed.no_grad(function() m.head.out.weight:zero_() m.head.out.bias:zero_() end)
+    assert.equal("LABEL_0", m:classify("a").label)
+  end)
+
   it("gives the classes of tokens, with their bytes", function()
     local place <close> = changed("cross_encoder_3", function(c)
       c.architectures = json.array{"BertForTokenClassification"}
@@ -216,6 +237,10 @@ describe("model:classify", function()
     end
     assert.equal("Zwölf cats", text:sub(list[1][1].first, list[1][#list[1]].last))
     assert.same({}, m:classify "")
+    assert.equal(1, #m:classify(text, {max = 3}))
+    local special = m:classify "[SEP]"
+    assert.same({1, 5}, {special[1].first, special[#special].last})
+    assert.is_true(#m:classify("[SEP]", {parse = false}) > #special)
     assert.matches("option pair: this model gives classes of a text's tokens",
                    message(m.classify, m, "a", {pair = "b"}))
     assert.matches("score: a reranker expected", message(m.score, m, "q", "a"))
@@ -226,12 +251,20 @@ describe("model:classify", function()
     local function why(...) return message(m.classify, m, ...) end
     assert.matches("classify: option pair: 2 texts expected, got 1$",
                    why({"a", "b"}, {pair = "c"}))
+    assert.matches("classify: option pair: 1 text expected, got 2$", why("a", {pair = {"b", "c"}}))
+    assert.matches("option max: 4 to 176 expected, got 3", why("a", {pair = "b", max = 3}))
     assert.matches("classify: option pair: a text expected at position 1, got true",
                    why("a", {pair = {true}}))
     assert.matches("classify: a text, or a list of texts expected, got 3", why(3))
     local place <close> = changed("cross_encoder_3", function(c) c.problem_type = "regression" end)
     local other = assert(heed.models.load(place.path))
     assert.matches("gives numbers, not classes", message(other.classify, other, "a"))
+    local content = assert(json.decode(directories.read(ST .. "cross_encoder_3/tokenizer.json")))
+    content.post_processor = json.null
+    directories.write(place.path .. "/tokenizer.json", json.encode(content))
+    other = assert(heed.models.load(place.path))
+    assert.matches("classify: a text with tokens expected at position 2",
+                   message(other.classify, other, {"a", ""}))
     other = assert(heed.models.load(directories.HERE .. "modernbert_classifier"))
     other.tokenizer = m.tokenizer
     assert.matches("classify: option max: at least 3 expected, got 2$",      -- no row for each

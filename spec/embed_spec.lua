@@ -231,6 +231,20 @@ describe("texts", function()
     assert.equal(20, #static:embed("a text", {max = 1}))
   end)
 
+  it("have as many tokens as positions that are not those of padding", function()
+    local place <close> = directories.make "roberta"
+    write(place, "modules.json", json.array{{type = "x.Transformer", path = "."},
+                                            {type = "x.Pooling", path = "1_Pooling"}})
+    add_folder(place, "1_Pooling", {pooling_mode_x = false})
+    local m = load(place)
+    assert.equal(64, m.limit)                            -- of 66, the first two of padding
+    assert.equal(1, #m:embed({{5}}, {max = 64}))
+    assert.matches("option max: 1 to 64 expected, got 65", message(m.embed, m, {{5}}, {max = 65}))
+    local ids = heed.tensor{{5, 9, 7}}
+    local at = heed.arange(0, 2):unsqueeze(1)
+    assert.is_true(m:hidden(ids, {positions = at}):equal(m:hidden(ids)))
+  end)
+
   it("keep their last tokens where the directory says so, with the special ones", function()
     local place <close> = with_texts()
     write(place, "sentence_bert_config.json", {max_seq_length = 4})
@@ -313,6 +327,9 @@ describe("texts", function()
     local place <close> = directory{pooled{}}
     local m = load(place)
     assert.matches("tokenizer.load: .*tokenizer.json", message(m.embed, m, "a"))
+    assert.matches("tokenizer.load: .*tokenizer.json",
+                   message(function() return #m.tokenizer end))
+    assert.equal("heed.Tokenizer(none)", tostring(m.tokenizer))
     close(m:embed(ROWS), each(m, mean))
   end)
 
@@ -349,6 +366,11 @@ describe("a directory of sentence-transformers is refused", function()
   it("with modules that heed lacks", function()
     assert.matches('the module "LSTM" is not known at position 2', why{{"models.LSTM", "1_LSTM"}})
     assert.matches("modules.json: Pooling expected", why{})
+    assert.matches("modules.json: one Pooling expected", why{pooled{}, {"Pooling", "2", {}}})
+    assert.matches('the module "" is not known at position 2', why{{"", ""}})
+    assert.matches("modules.json: a model expected as the first module", why({}, function(place)
+      write(place, "modules.json", "[]")
+    end))
     assert.matches("modules.json: Dense before Pooling is not known", why{{"Dense", "1_Dense", {}}})
     assert.matches('the name of a folder beside it expected, got "../x"',
                    why{{"Pooling", "../x"}}, 1, true)
@@ -395,6 +417,13 @@ describe("a directory of sentence-transformers is refused", function()
                      sized(sizes[1], sizes[2], weight), 1, true)
     end
     assert.matches("2_Dense: no tensor linear.weight", sized(32, 3, {x = heed.ones(1)}))
+    local own = {"Dense", "2_Dense", {in_features = 32, out_features = 3}}
+    assert.matches("2_Dense/model.safetensors: checksum differs", why({pooled{}, own},
+                                                                      function(place)
+      local file = place.path .. "/2_Dense/model.safetensors"
+      assert(heed.save(file, weight))
+      directories.write(file, directories.read(file):sub(1, -2) .. "x")
+    end))
   end)
 
   it("with prompts that are none", function()
@@ -447,12 +476,18 @@ describe("a text for a table of vectors", function()
     end
   end)
 
-  it("is cut so by the only token, too", function()
+  it("is cut so by the only token, too, and by none", function()
     local m = assert(heed.models.load "spec/golden/models/st/model2vec")
     m.tokenizer = assert(tokenizer_of(json.encode{
       version = "1.0", added_tokens = json.array{},
       model = {type = "WordLevel", vocab = {ab = 0}, unk_token = "?"},
     }))
     assert.same({1}, m:ids("ab", {max = 1}))
+    m = assert(heed.models.load "spec/golden/models/st/model2vec")
+    m.tokenizer = assert(tokenizer_of(json.encode{
+      version = "1.0", added_tokens = json.array{},
+      model = {type = "BPE", vocab = {}, merges = json.array{}},
+    }))
+    assert.same({}, m:ids("ab", {max = 1}))
   end)
 end)

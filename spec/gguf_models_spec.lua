@@ -556,6 +556,15 @@ describe("a model in a GGUF file", function()
     assert.is_true(logits(m):equal(logits(base)))
   end)
 
+  it("has no vectors and classes of texts, whose ids have no limit", function()
+    local m, text = assert(heed.models.load(FILE)), ("a b "):rep(600)
+    assert.same(m.tokenizer:encode(text, {parse = true}):totable(), (m:ids(text)))
+    assert.matches("a directory with modules.json expected", message(m.embed, m, "a"))
+    for _, name in ipairs{"score", "classify"} do
+      assert.matches(name .. ": a %l+ .*expected, whose class", message(m[name], m, "a", "b"))
+    end
+  end)
+
   it("has the scale of its size", function()
     for _, case in ipairs{{"gemma2", 2, 12}, {"gemma2", 46, 8}, {"gemma3", 4, 12},
                           {"gemma3", 62, 8}} do

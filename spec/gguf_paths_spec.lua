@@ -33,6 +33,8 @@ describe("a path that looks like that of a GGUF file", function()
     assert.matches("models.save_adapters: a directory's path expected, got '",
                    message(heed.models.save_adapters, path, m), 1, true)
     assert.is_nil(io.open(bare .. ".GGUF"))
+    assert.matches("^models.load: .*%.gguf: cannot open: No such file",
+                   select(2, heed.models.load(path)))
     local upper <close> = setmetatable({}, {__close = function() os.remove(bare .. ".GGUF") end})
     directories.write(bare .. ".GGUF", directories.read(FILE))
     assert.is_true(logits(assert(heed.models.load(bare .. ".GGUF"))):equal(logits(m)))

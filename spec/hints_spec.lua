@@ -1,6 +1,7 @@
 -- Refusals that say what to do: where the tensors of a state are, or why there are none; what to
 -- write for options of PyTorch's; which layer takes too much memory.
 
+local directories = require "spec.support.directories"
 local heed = require "heed"
 local message = require "spec.support.message"
 local objects = require("spec.support.calls").objects
@@ -289,6 +290,22 @@ describe("option quantize of models.load", function()
     end
     assert.is_true(rest > 0)
     assert.is_true(own - mapped >= rest)
+  end)
+
+  it("compares the file's checksum, which views of it alone go without", function()
+    local place <close> = directories.make "electra"
+    local file = place.path .. "/model.safetensors"
+    directories.write(file, directories.read(file):sub(1, -2) .. "x")
+    assert.matches("checksum differs", select(2, heed.models.load(place.path, {quantize = "q8_0"})))
+    assert(heed.models.load(place.path, {quantize = "q8_0", mapped = true}))
+  end)
+
+  it("raises what is no fault of the file as it came", function()
+    local own = nn.Module.quantize
+    nn.Module.quantize = function() error("mine", 0) end
+    finally(function() nn.Module.quantize = own end)
+    assert.equal("mine", message(heed.models.load, "spec/golden/models/electra",
+                                 {quantize = "q8_0"}))
   end)
 
   it("is refused where no weight has rows of whole blocks", function()

@@ -49,6 +49,8 @@ describe("layers that see a window", function()
     {"mistral", {sliding_window = 3}, function() return true end},
     {"qwen2", {sliding_window = 3, use_sliding_window = true, max_window_layers = 5},
      function(i) return i > 5 end},
+    {"smollm3", {sliding_window = 3, use_sliding_window = true, no_rope_layers = GONE},
+     function(i) return i % 4 == 0 end},                      -- those without rope
   } do
     local name, changes, slides = table.unpack(case)
     it(("of %s are those of its rule"):format(name), function()

@@ -114,6 +114,17 @@ describe("models.load refuses", function()
         end
       end
     end
+    for _, bad in ipairs{0, -1} do
+      assert.matches('"rms_norm_eps": a finite number above 0 expected, got ' .. bad,
+                     why("qwen2", {rms_norm_eps = bad}), 1, true)
+      if bad < 0 then
+        assert.matches('"max_window_layers": a whole number from 0 to 16777216 expected, got -1',
+                       why("qwen2", {max_window_layers = bad}), 1, true)
+      end
+    end
+    takes("qwen2", {max_window_layers = MOST}, "max_window_layers")
+    assert.matches('"max_window_layers": a whole number from 0 to 16777216 expected, got 16777217',
+                   why("qwen2", {max_window_layers = MOST + 1}), 1, true)
     takes("mpnet", {pad_token_id = 0}, "an id from 0")
     takes("mpnet", {pad_token_id = MOST - 1}, "an id from 0")
     local wanted = "rope of heads of at most 65536 features expected, got "
@@ -140,6 +151,25 @@ describe("models.load refuses", function()
     end
     local m = assert(load("mpnet", {tie_word_embeddings = false}))
     assert.matches("buckets = 32, distance = 128", tostring(m.bias), 1, true)
+    m = assert(load("t5", {relative_attention_max_distance = json.null}))
+    for _, side in ipairs{m.source, m.target} do
+      assert.matches("distance = 128", tostring(side.bias), 1, true)
+    end
+  end)
+
+  it("classes that end in another way, and keys of sections that it does not know", function()
+    for name, ending in pairs{bart = "ForConditionalGeneration", clip = "Model",
+                              siglip = "Model", t5 = "ForConditionalGeneration",
+                              vit = "ForImageClassification, ...Model"} do
+      assert.matches(('config.json: "architectures": one of ...%s expected, got "ForX"'):format(
+                       ending), why(name, {architectures = json.array{"ForX"}}), 1, true)
+    end
+    for _, name in ipairs{"clip", "siglip"} do
+      for _, values in ipairs{{text_config = {twist = 1}}, {vision_config = {twist = 1}},
+                              {twist = 1}} do
+        assert.matches('the key "twist", 1, is not known', why(name, values), 1, true)
+      end
+    end
   end)
 
   it("parts that it does not know, unless the model lacks them", function()
@@ -168,6 +198,10 @@ describe("models.load refuses", function()
       return select(2, heed.models.load(place.path))
     end
     assert.matches('"rope_scaling": an object expected, got 3', why("llama3", {rope_scaling = 3}))
+    for said, value in pairs{["a list"] = json.array{32}, ["an object"] = {a = 32}} do
+      assert.matches('"hidden_size": a whole number .* expected, got ' .. said .. "$",
+                     why("llama3", {hidden_size = value}))
+    end
     os.remove(place.path .. "/model.safetensors")
     for _, text in ipairs{"{}", "[]", '{"weight_map":[]}', '{"weight_map":3}'} do
       assert.matches("model.safetensors.index.json: an object expected as weight_map",
@@ -212,6 +246,18 @@ describe("models.load takes", function()
     } do
       assert(load(name, values))
     end
+  end)
+
+  it("pictures without classes, whose features are what the model gives", function()
+    local place <close> = directories.make("vit", nil, function(c)
+      c.architectures = json.array{"ViTModel"}
+    end)
+    local file = place.path .. "/model.safetensors"
+    local tensors = assert(heed.load(file))
+    tensors["classifier.weight"], tensors["classifier.bias"] = nil, nil
+    assert(heed.save(file, tensors))
+    local m, x = assert(heed.models.load(place.path)), heed.randn(1, 3, 16, 16)
+    assert.is_true(m(x):equal(m:hidden(x)))
   end)
 
   it("2 as the end of CLIP's texts for the largest id", function()

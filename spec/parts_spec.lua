@@ -65,6 +65,24 @@ describe("a module in the place of a layer's part", function()
     Tied.reset = nil
   end)
 
+  it("of a model may be a function that calls it", function()
+    local ids = heed.tensor{{3, 4, 5, 2}}
+    for name, fields in pairs{
+      albert = {"words", "project", "norm", "types", "position", "body"},
+      bart = {"words", "source", "target", "head"}, gpt2 = {"words", "position", "body", "head"},
+      mpnet = {"words", "position", "body"}, bert_reranker = {"types", "head"},
+    } do
+      local m = assert(heed.models.load("spec/golden/models/" .. name))
+      local wanted = heed.no_grad(m, ids, m.is_sequence and ids or nil)
+      for _, field in ipairs(fields) do
+        local own = m[field]
+        m[field] = function(...) return own(...) end
+        assert.is_true(wanted:equal(heed.no_grad(m, ids, m.is_sequence and ids or nil)), field)
+        m[field] = own
+      end
+    end
+  end)
+
   it("is none of PyTorch's, and nothing of it is lost", function()
     local model = nn.Encoder(8, 2, 1)
     model.layers[1].attend.key = thin(8, 8)

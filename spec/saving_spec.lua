@@ -19,6 +19,10 @@ local NAMES <const> = {
 }
 
 
+-- Fields of models that may be true.
+local MARKS <const> = {is_sequence = true, leaves_unknown = true, writes = true}
+
+
 local function same_tensors(a, b, what)
   for name, t in pairs(a) do
     assert.is_truthy(b[name], what .. ": " .. name)
@@ -38,6 +42,9 @@ describe("models.save", function()
       assert.is_true(heed.models.save(place.path, m))
       local again = assert(heed.models.load(place.path))
       same_tensors(m:state(), again:state(), "state")
+      for field, value in next, m do
+        assert.is_true(value ~= true or MARKS[field], field)       -- parts that it lacks are false
+      end
       local file = "/model.safetensors"
       local tensors, metadata = heed.load(place.path .. file)
       same_tensors(assert(heed.load(HERE .. name .. file)), tensors, "file")
@@ -152,6 +159,9 @@ describe("models.save", function()
     os.remove(file)
     m.tokenizer = {}
     assert.matches("another tokenizer than its directory", message(f, "/tmp/x", m))
+    m = assert(heed.models.load(HERE .. "qwen2"))
+    m.extra = nn.Linear(2, 2, {bias = false})
+    assert.matches("models.save: no name for 'extra.weight'", message(f, "/tmp/x", m))
     local place <close> = free()
     m = assert(heed.models.load(HERE .. "qwen2"))
     nn.lora(m, {rank = 2})
@@ -200,6 +210,20 @@ describe("models.save", function()
                 {c.dtype, c.text_config.dtype, c.vision_config.torch_dtype})
     assert.is_nil(c.text_config.torch_dtype)
     assert(heed.models.load(place.path))
+    for _, case in ipairs{{"bfloat16", nil, nil, "float16"}, {nil, "bfloat16", "float16", nil},
+                          {"bfloat16", "bfloat16", "float16", "float16"},
+                          {nil, nil, nil, "float16"}} do
+      local old <close> = directories.make("siglip", nil, function(own)
+        own.torch_dtype, own.dtype = case[2], case[1]
+        own.task_specific_params = {dtype = "other"}
+      end)
+      local half <close> = free()
+      assert(heed.models.save(half.path, assert(heed.models.load(old.path)), {dtype = "float16"}))
+      c = json.decode(read(half.path .. "/config.json"))
+      assert.same({torch = case[3], own = case[4]}, {torch = c.torch_dtype, own = c.dtype})
+      assert.same({}, {c.text_config.dtype, c.text_config.torch_dtype})
+      assert.equal("other", c.task_specific_params.dtype)
+    end
   end)
 
   it("refuses parameters of other sizes than the configuration says", function()

@@ -69,6 +69,15 @@ describe("a directory of vectors", function()
     local texts, e = expectation "model2vec_int8"
     local m = assert(heed.models.load(place.path))
     close(m:embed(texts), e.vectors_exact)
+    local function typed(kind)
+      local other <close> = directories.make("st/model2vec_int8", files, function(c)
+        c.model_type, c.tokenizer_name = kind, kind == "bert" and c.tokenizer_name or nil
+      end)
+      return heed.models.load(other.path)
+    end
+    assert.equal("model2vec", assert(typed "model2vec"):describe())
+    assert.matches('config.json: "hidden_size" expected', select(2, typed "bert"))
+    assert.matches('config.json: "model_type" expected', select(2, typed(nil)))
     close(m:clone():embed(texts), e.vectors_exact, "clone")
     assert.equal("(1, 2, 20)", tostring(m(heed.tensor{{5, 6}}).shape))
     m.words.weight:requires_grad_(true)
@@ -134,6 +143,11 @@ describe("a table of vectors is refused", function()
                    why(function(t) t.mapping[3] = 80 end))
     assert.matches('"mapping" is to hold rows from 0 to 79',
                    why(function(t) t.mapping[3] = -1 end))
+    assert.matches('"mapping" is to hold rows from 0 to 79',
+                   why(function(t) t.mapping = t.mapping:to("float32") end))
+    assert.matches('"mapping" is to hold rows from 0 to 79', why(function(t)
+      t.mapping, t.weights = heed.zeros(0, {dtype = "int64"}), heed.zeros(0)
+    end))
     assert.matches('the tensor "more" has no place', why(function(t) t.more = heed.ones(1) end))
   end)
 
@@ -162,6 +176,16 @@ end)
 
 
 describe("model:ids and model:published", function()
+  it("give ids with the tokens around texts, and of which text each is", function()
+    local m = load "bert_concat"
+    local ids, types = m:ids("a [SEP] b", {pair = "c"})
+    assert.same(m.tokenizer:encode("a [SEP] b", {pair = "c", parse = true}):totable(), ids)
+    assert.same({1, 1, 1, 1, 1, 2, 2}, types)
+    assert.is_true(#m:ids("[SEP]", {parse = false}) > #m:ids "[SEP]")
+    assert.equal(3, #m:ids("a b c", {max = 3}))
+    assert.equal(m.limit, #m:ids(("a "):rep(m.limit)))
+  end)
+
   it("refuse what they do not take", function()
     for _, name in ipairs{"bert_concat", "model2vec"} do
       local m = load(name)

@@ -299,6 +299,12 @@ describe("words of a model", function()
       })
       assert.equal(case[2], best)
       assert.same(about.ids:totable(), found.ids:totable())
+      local shown = {}
+      assert.same(about.ids:totable(), speaking(text):generate({3}, {
+        cache = false, max = #ids, ends = false, stop = case[1] ~= "nothing" and case[1] or nil,
+        on_text = case[1] ~= "one" and function(piece) shown[#shown + 1] = piece end or nil,
+      }):totable())
+      assert.equal(case[2], table.concat(shown))
     end
   end)
 

@@ -70,9 +70,7 @@ end
 local RANK <const> = {"a whole number of at least 1", function(n)
   return math.tointeger(n) and n >= 1
 end}
-local ALPHA <const> = {"a finite number of at least 0", function(n)
-  return n >= 0 and n < math.huge
-end}
+local ALPHA <const> = {"a number of at least 0", function(n) return n >= 0 end}
 local DROPOUT <const> = {"a number from 0 to 1", function(n) return n >= 0 and n <= 1 end}
 
 local function number(c, name, default, kind)
@@ -129,9 +127,8 @@ end
 
 local function read_tensors(path)
   local tensors, why = save.load(path .. "/" .. WEIGHTS, {device = "cpu"})
-  if type(tensors) ~= "table" then
-    refuse.with("%s", (tostring(why or "tensors by names expected"):gsub("^load: ", "")))
-  end
+  if tensors == nil then refuse.with("%s", (why:gsub("^load: ", ""))) end
+  if type(tensors) ~= "table" then refuse.with("%s: tensors by names expected", WEIGHTS) end
   return tensors
 end
 

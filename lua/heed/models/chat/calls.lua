@@ -249,6 +249,9 @@ local function quoted(s)
 end
 
 
+-- Numbers that Python's json.dumps() has other words for than its repr().
+local WORDS <const> = {inf = "Infinity", ["-inf"] = "-Infinity", nan = "NaN"}
+
 local json_of
 
 -- The parts of a list or a map, in lines of their own where there is an indent.
@@ -264,7 +267,10 @@ function json_of(value, indent, level)
   if Text.is(value) then return quoted(value.bytes) end
   if value == values.none then return "null" end
   if type(value) == "boolean" then return tostring(value) end
-  if is_number(value) then return values.text(value).bytes end
+  if is_number(value) then
+    local text = values.text(value).bytes
+    return WORDS[text] or text
+  end
   local parts = {}
   if values.is_list(value) then
     for i = 1, value.n do parts[i] = json_of(value[i], indent, level + 1) end
@@ -338,13 +344,18 @@ local function mapped(value, a, rest)
 end
 
 
--- Pairs in the order of names, whose case does not count.
+-- Pairs in the order of names, whose case does not count; names that are equal then stay in theirs.
 local function sorted_pairs(value)
   if not values.is_map(value) then
     refuse("the template gives %s to dictsort, which takes a map", values.kind(value))
   end
-  local list = pairs_of(value)
-  table.sort(list, function(one, other) return one[1].bytes:lower() < other[1].bytes:lower() end)
+  local list, at = pairs_of(value), {}
+  for i, pair in ipairs(list) do at[pair] = i end
+  table.sort(list, function(one, other)
+    local a, b = one[1].bytes:lower(), other[1].bytes:lower()
+    if a ~= b then return a < b end
+    return at[one] < at[other]
+  end)
   return list
 end
 

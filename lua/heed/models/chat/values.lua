@@ -185,6 +185,7 @@ end
 ---@param value any
 ---@return string
 function values.kind(value)
+  if value == nil then return "nothing" end
   if type(value) == "boolean" or type(value) == "number" then return tostring(value) end
   if Text.is(value) then return options.kind(value.bytes) end
   if values.is_undefined(value) then return value.what .. ", which is not defined" end
@@ -206,10 +207,12 @@ end
 -- A number as Python's repr() has it, which writes whole ones below 1e16 without an exponent.
 local function number_text(n)
   if math.type(n) == "integer" then return tostring(n) end
+  if n ~= n then return "nan" end
+  if math.abs(n) == math.huge then return n > 0 and "inf" or "-inf" end
   if n % 1 == 0 and math.abs(n) < 1e16 then return ("%.1f"):format(n) end
   for digits = 15, 17 do
     local s = ("%." .. digits .. "g"):format(n)
-    if tonumber(s) == n then return s:find("[.eni]") and s or s .. ".0" end
+    if tonumber(s) == n then return s:find("[.e]") and s or ("%.16e"):format(n) end
   end
 end
 
