@@ -73,6 +73,16 @@ INLINED void FN(dot_two) (const int rows, const heed_type type, FN(vector) sum[D
   }
 }
 
+/* The same of one of the columns, number j. */
+INLINED void FN(dot_pair) (const int rows, const heed_type type, FN(vector) sum[DOT_ROWS][4],
+                           const int j, const T *a, int64_t a_row, const char *column, int64_t k) {
+  const FN(vector) x = FN(load_from)(type, column, k, LANES);
+  const FN(vector) y = FN(load_from)(type, column, k + LANES, LANES);
+  UNROLL for (int i = 0; i < rows; i++)
+    sum[i][j] = FN(two_added)(type, sum[i][j], FN(load)(a + i * a_row + k), x,
+                              FN(load)(a + i * a_row + k + LANES), y);
+}
+
 /* Depth from 'k' to 'end', less than two vectors. */
 INLINED void FN(dot_rest) (const int rows, const heed_type type, FN(vector) sum[DOT_ROWS][4],
                            const T *a, int64_t a_row, const char *const at[4], int64_t k,
@@ -137,15 +147,16 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
 
 
 /*
-** The same of one row and of a b that is larger than near caches: it takes as long as memory does.
-** Columns take turns of some vectors, and are fetched in that order: elements of T into the first
-** cache only, and by CPUs that read alone 16-bit floats only, into the second one.
+** The same of a b that is larger than near caches: it takes as long as memory does. Columns take
+** turns of some vectors, and are fetched in that order: elements of T into the first cache only.
+** CPUs that read alone fetch 16-bit floats only, those of one row into the second cache.
 */
-INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, const char *b,
-                            T *c, const T *addend, int64_t n) {
+INLINED void FN(dot_turns) (const int rows, const heed_type type, const FN(one) *x, const T *a,
+                            const char *b, T *c, const T *addend, int64_t n) {
   const int size = type == TYPE ? BYTES : 2, turn = DOT_TURN * LANES, bytes = turn * size;
   const int64_t depth = x->p.depth, column = depth * size, next = 4 * x->b_column * size;
-  const bool alone = x->m->self->reads_alone;
+  const int64_t a_row = x->p.a_row;
+  const bool fetches = !x->m->self->reads_alone || (type != TYPE && rows > 1);
   const char *at[4];
   double total[DOT_ROWS][4] = {{0}};
   FN(dot_columns_at)(x, b, n, at);
@@ -155,55 +166,58 @@ INLINED void FN(dot_turns) (const heed_type type, const FN(one) *x, const T *a, 
     FN(vector) sum[DOT_ROWS][4] = {{{0}}};
     end = smaller(depth, k + DOT_STEPS * LANES);
     for (; k + turn <= end; k += turn) {
-      FN(vector) line[DOT_TURN];
-      UNROLL for (int i = 0; i < DOT_TURN; i++) line[i] = FN(load)(a + k + i * LANES);
       UNROLL for (int j = 0; j < 4; j++) {
         if (type != TYPE) fetch_far(at[j] + far.at, bytes);
-        if (!alone) fetch_near(at[j] + near.at, bytes);
+        if (fetches) fetch_near(at[j] + near.at, bytes);
         UNROLL for (int i = 0; i < DOT_TURN; i += 2)
-          sum[0][j] = FN(two_added)(type, sum[0][j],
-                                    line[i], FN(load_from)(type, at[j], k + i * LANES, LANES),
-                                    line[i + 1],
-                                    FN(load_from)(type, at[j], k + (i + 1) * LANES, LANES));
+          FN(dot_pair)(rows, type, sum, j, a, a_row, at[j], k + i * LANES);
       }
       fetched_step(&near, bytes, column, next);
       if (type != TYPE) fetched_step(&far, bytes, column, next);
     }
-    for (; k + 2 * LANES <= end; k += 2 * LANES) FN(dot_two)(1, type, sum, a, 0, at, k);
-    FN(dot_rest)(1, type, sum, a, 0, at, k, end);
+    for (; k + 2 * LANES <= end; k += 2 * LANES)
+      FN(dot_two)(rows, type, sum, a, a_row, at, k);
+    FN(dot_rest)(rows, type, sum, a, a_row, at, k, end);
     k = end;
-    FN(add_totals)(sum[0], total[0]);
+    UNROLL for (int i = 0; i < rows; i++) FN(add_totals)(sum[i], total[i]);
   }
-  FN(dot_end)(1, x, total, c, addend, n);
+  FN(dot_end)(rows, x, total, c, addend, n);
 }
 
 
-/* The scalar product of the one row and a column, for CPUs that read alone. */
-INLINED double FN(dot_column) (const heed_type type, const T *a, const char *b, int64_t depth) {
-  double total = 0;
+/* The scalar products of the rows and one column, for CPUs that read alone. */
+INLINED void FN(dot_column) (const int rows, const heed_type type, const T *a, int64_t a_row,
+                             const char *b, int64_t depth, double total[4]) {
   for (int64_t k = 0, end; k < depth; k = end) {
-    FN(vector) sum[GROUP] = {{0}};
+    FN(vector) sum[4] = {{0}};
     end = smaller(depth, k + DOT_STEPS * LANES);
-    for (; k + 2 * LANES <= end; k += 2 * LANES)
-      sum[0] = FN(two_added)(type, sum[0], FN(load)(a + k), FN(load_from)(type, b, k, LANES),
-                             FN(load)(a + k + LANES), FN(load_from)(type, b, k + LANES, LANES));
+    for (; k + 2 * LANES <= end; k += 2 * LANES) {
+      const FN(vector) x = FN(load_from)(type, b, k, LANES);
+      const FN(vector) y = FN(load_from)(type, b, k + LANES, LANES);
+      UNROLL for (int i = 0; i < rows; i++)
+        sum[i] = FN(two_added)(type, sum[i], FN(load)(a + i * a_row + k), x,
+                               FN(load)(a + i * a_row + k + LANES), y);
+    }
     for (int lanes; k < end; k += lanes) {
       lanes = (int)smaller(end - k, LANES);
-      sum[0] += FN(load_some)(a + k, lanes) * FN(load_from)(type, b, k, lanes);
+      const FN(vector) y = FN(load_from)(type, b, k, lanes);
+      UNROLL for (int i = 0; i < rows; i++) sum[i] += FN(load_some)(a + i * a_row + k, lanes) * y;
     }
-    total += FN(totals)(sum)[0];
+    FN(add_totals)(sum, total);
   }
-  return total;
 }
 
-/* Columns of c, n of at most four, in the one row: each is read alone. */
-INLINED void FN(dot_alone) (const heed_type type, const FN(one) *x, const T *a, const char *b,
-                            T *c, const T *addend, int64_t n) {
+/* Columns of c, n of at most four, in 'rows' rows: each is read alone. */
+INLINED void FN(dot_alone) (const int rows, const heed_type type, const FN(one) *x, const T *a,
+                            const char *b, T *c, const T *addend, int64_t n) {
   const int64_t column = x->b_column * FN(b_bytes)(x);
   double total[DOT_ROWS][4];
-  for (int64_t j = 0; j < n; j++)
-    total[0][j] = FN(dot_column)(type, a, b + j * column, x->p.depth);
-  FN(dot_end)(1, x, total, c, addend, n);
+  for (int64_t j = 0; j < n; j++) {
+    double each[4] = {0};
+    FN(dot_column)(rows, type, a, x->p.a_row, b + j * column, x->p.depth, each);
+    UNROLL for (int i = 0; i < rows; i++) total[i][j] = each[i];
+  }
+  FN(dot_end)(rows, x, total, c, addend, n);
 }
 
 
@@ -230,26 +244,27 @@ static const T *FN(addend_at) (const FN(product) *p, int64_t i, int64_t j) {
 }
 
 /*
-** The one row, and columns 'from' to 'end' - 1. Fields of x that were read for four columns alone
-** would have left the caches when the next four come, and be waited for. Where columns are read
-** alone, a longer row would come from the second cache for each of them.
+** 'rows' rows, all there are, and columns 'from' to 'end' - 1. Fields of x that were read for four
+** columns alone would have left the caches when the next four come, and be waited for. Where
+** columns are read alone, longer rows would come from the second cache for each of them, and some
+** rows times 16-bit floats would wait for the products.
 */
-#define LARGE(name, type) \
-  static void FN(large_##name) (const FN(one) *x, int64_t from, int64_t end) { \
+#define LARGE(name, type, rows) \
+  static void FN(large_##name##_##rows) (const FN(one) *x, int64_t from, int64_t end) { \
     const FN(one) y = *x; \
-    const bool alone = y.m->self->reads_alone && y.p.depth <= ALONE_DEPTH; \
+    const bool alone = y.m->self->reads_alone && rows * y.p.depth <= ALONE_DEPTH && \
+                       (rows == 1 || type == TYPE); \
     for (int64_t j = from; j < end; j += 4) { \
       const char *b = FN(b_at)(&y, j * y.b_column); \
       const T *addend = FN(addend_at)(&y.p, 0, j); \
-      if (alone) FN(dot_alone)(type, &y, y.a, b, y.c + j, addend, smaller(end - j, 4)); \
-      else FN(dot_turns)(type, &y, y.a, b, y.c + j, addend, smaller(end - j, 4)); \
+      if (alone) FN(dot_alone)(rows, type, &y, y.a, b, y.c + j, addend, smaller(end - j, 4)); \
+      else FN(dot_turns)(rows, type, &y, y.a, b, y.c + j, addend, smaller(end - j, 4)); \
     } \
   }
-#define LARGE_NAME(name, type) FN(large_##name),
-#define OF_SOURCE(X, name, type) X(name, type)
-FN(EACH_SOURCE)(OF_SOURCE, LARGE)
-static void (*const FN(large_kernels)[]) (const FN(one) *x, int64_t from, int64_t end) = {
-  FN(EACH_SOURCE)(OF_SOURCE, LARGE_NAME)
+#define LARGE_NAME(name, type, rows) FN(large_##name##_##rows),
+FN(EACH_SOURCE)(ALL_ROWS, LARGE)
+static void (*const FN(large_kernels)[][DOT_ROWS]) (const FN(one) *x, int64_t from, int64_t end) = {
+  FN(EACH_SOURCE)(SOURCE_ROWS, LARGE_NAME)
 };
 
 
@@ -265,10 +280,14 @@ static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const void *lin
 }
 
 
-/* One row, and a b that memory gives? CPUs that read alone would wait for sums of short vectors. */
+/*
+** One row, and a b that memory gives? Or a few, on CPUs that read alone, which would wait for sums
+** of short vectors.
+*/
 static bool FN(is_large) (const FN(one) *x) {
-  if (x->m->self->reads_alone && VECTOR_BYTES < ALONE_BYTES) return false;
-  return x->rows == 1 && x->columns >= 4 && x->p.depth >= DOT_TURN * LANES &&
+  const bool alone = x->m->self->reads_alone;
+  if (alone && VECTOR_BYTES < ALONE_BYTES) return false;
+  return x->rows <= (alone ? DOT_ROWS : 1) && x->columns >= 4 && x->p.depth >= DOT_TURN * LANES &&
          x->columns * x->p.depth * FN(b_bytes)(x) > LARGE_BYTES;
 }
 
@@ -278,7 +297,7 @@ static void FN(dot_columns) (const FN(one) *x, int64_t from, int64_t to) {
   const bool in_line = x->b_column == x->p.depth;
   const int64_t near = in_line ? smaller(4 * x->p.depth * FN(b_bytes)(x), BYTES_NEAR) : 0;
   if (FN(is_large)(x)) {
-    FN(large_kernels)[x->source](x, 4 * from, end);
+    FN(large_kernels)[x->source][x->rows - 1](x, 4 * from, end);
     return;
   }
   for (int64_t j = 4 * from; j < end; j += 4) {
@@ -344,6 +363,5 @@ static void FN(dots_alone) (FN(one) *x) { FN(dot_some)(x, 0, FN(dot_tiles)(x)); 
 #undef SOURCE_ROWS
 #undef LARGE
 #undef LARGE_NAME
-#undef OF_SOURCE
 
 #endif
