@@ -252,6 +252,9 @@ static void cores_of_no_cgroup (void) {
   file("/cpu.cfs_period_us", "100000\n");
   fill_stack('/');
   check(cores_now() == 8, "no line says which cgroup it is");
+  file("/proc/self/cgroup", NULL);
+  fill_stack('/');
+  check(cores_now() == 8, "no file says it");
 }
 
 
