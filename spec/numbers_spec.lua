@@ -554,6 +554,7 @@ describe("whole numbers that no double holds", function()
     assert.same({0, B}, heed.linspace(0, B, 2, {dtype = "int64"}):totable())
     assert.same({-B, 0, B}, heed.linspace(-B, B, 3, {dtype = "int64"}):totable())
     assert.same({B}, heed.linspace(B, 0, 1, {dtype = "int64"}):totable())
+    assert.same({-B, 0}, heed.linspace(-B, 0, 2, {dtype = "int64"}):totable())
     local least, most = math.mininteger, math.maxinteger
     assert.same({least, 0, most},
                 heed.linspace(least, most, 3, {dtype = "int64"}):totable())
