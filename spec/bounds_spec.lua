@@ -170,7 +170,7 @@ end)
 
 
 describe("a list of thousands of tensors", function()
-  local MANY <const> = 3000
+  local MANY <const> = 4097            -- more than two levels of nodes hold, of 64 tensors each
 
   it("is read whole, by calls, passes and steps", function()
     local list, rows = {}, {}
@@ -178,7 +178,9 @@ describe("a list of thousands of tensors", function()
       list[i] = heed.tensor({1.0}, {requires_grad = true})
       rows[i] = {heed.tensor(i)}
     end
-    assert.equal(MANY, heed.cat(list):numel())
+    for _, n in ipairs{MANY, MANY - 1} do
+      assert.equal(n, heed.cat({table.unpack(list, 1, n)}):numel())
+    end
     assert.equal(MANY * (MANY + 1) // 2, heed.tensor(rows):sum():item())
     local gradients = heed.grad((heed.cat(list) * 2):sum(), list)
     assert.same({MANY, 2}, {#gradients, gradients[MANY]:item()})

@@ -61,6 +61,8 @@ return {
    "frombytes: 1152921504606846976 bytes expected for this shape and float32, got 0"},
   {heed.frombytes, {"", {2, -1}},
    "frombytes: argument 'shape': sizes of at least 0 expected, got -1"},
+  {heed.topk, {heed.tensor(1.0), 0},
+   "topk: argument 'k': 0 elements do not stand along dimension 1 of size 1"},
   {heed.stack, {{ones8, ones8}},
    "stack: argument 'tensors': tensors of rank 8 cannot be stacked"},
   {heed.einsum, {"..i,..i->", zeros(2), zeros(2)},
