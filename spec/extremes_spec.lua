@@ -81,6 +81,12 @@ describe("nothing", function()
     same({nan}, y:detach())
     y:backward()
     same({0, 0, 0, 0, 0, 0}, x.grad)
+    for name, wanted in pairs{mean = nan, sum = 0} do      -- no rows need no classes
+      local o, rows = {reduction = name}, heed.zeros(0, 0)
+      same({wanted}, heed.cross_entropy(rows, heed.zeros(0, "int64"), o))
+      same({wanted}, heed.nll_loss(rows, heed.zeros(0, "int64"), o))
+      same({wanted}, heed.cross_entropy(rows, rows, o))
+    end
   end)
 
   it("as a list of dimensions means all", function()
