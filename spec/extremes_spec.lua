@@ -86,6 +86,7 @@ describe("nothing", function()
       same({wanted}, heed.cross_entropy(rows, heed.zeros(0, "int64"), o))
       same({wanted}, heed.nll_loss(rows, heed.zeros(0, "int64"), o))
       same({wanted}, heed.cross_entropy(rows, rows, o))
+      same({wanted}, heed.binary_cross_entropy(rows, rows, o))
     end
   end)
 
