@@ -215,6 +215,16 @@ describe("norms", function()
     assert.is_true(zeros.grad:isfinite():all())
   end)
 
+  it("of no rows give their weights zeros, whatever memory had", function()
+    for _, name in ipairs{"layer_norm", "rms_norm"} do
+      local w, full = heed.ones(3):requires_grad_(), {}
+      for i = 1, 10 do full[i] = heed.full({3}, 7) end
+      for i = 1, 10 do full[i]:release() end
+      heed[name](heed.zeros(0, 3), {3}, w):sum():backward()
+      same({0, 0, 0}, w.grad)
+    end
+  end)
+
   it("do not lose small differences in large numbers", function()
     for _, dtype in ipairs {"float32", "float64"} do
       local x = heed.tensor({0, 8, 16, 24}, {dtype = dtype})
