@@ -212,7 +212,7 @@ describe("a tensor without axes, or without elements", function()
 
   it("attends to all alike, or to nothing before the first key", function()
     local mean = heed.attention(heed.zeros(2, 0), heed.zeros(3, 0), x)
-    assert.same({{5, 6, 7, 8}, {5, 6, 7, 8}}, mean:totable())
+    assert.is_true(mean:allclose(heed.tensor{5.0, 6.0, 7.0, 8.0}:expand(2, 4)))
     assert.equal(0, heed.attention(x, x, x, {causal = true, offset = -9}):abs():sum():item())
   end)
 end)

@@ -19,7 +19,7 @@ static void *resize (void *self, void *block, size_t old_size, size_t new_size) 
   if (new_size == 0) free(block);
   else result = realloc(block, new_size);
   if (new_size > 0 && result == NULL) return NULL;
-  *alive += new_size - (block != NULL ? old_size : 0);
+  *alive += new_size - old_size;       /* which is 0 for a new block */
   return result;
 }
 
