@@ -69,6 +69,8 @@ return {
    "einsum: '..i,..i->': dots come in threes, once for each operand"},
   {heed.einsum, {".i.->i", zeros(2)},
    "einsum: '.i.->i': dots come in threes, once for each operand"},
+  {heed.einsum, {".j.i->i", zeros(2, 2)},
+   "einsum: '.j.i->i': dots come in threes, once for each operand"},
   {heed.einsum, {"...i...,i->i", zeros(2), zeros(2)},
    "einsum: '...i...,i->i': dots come in threes, once for each operand"},
   {heed.einsum, {"i->j->k", zeros(2)}, "einsum: 'i->j->k': one result expected"},
