@@ -73,6 +73,16 @@ describe("an option at its least or its greatest", function()
     assert.matches("one_hot", message(heed.one_hot, near{2}, 1))
   end)
 
+  it("of moments, powers and conditions", function()
+    local t = heed.tensor{1.0, 2.0, 4.0}:requires_grad_()
+    assert.is_true(t:var{correction = 0}:allclose(heed.tensor(14 / 9)))
+    assert.is_true(t:std{correction = 2}:allclose(heed.tensor((14 / 3) ^ 0.5)))
+    t:norm(0):backward()
+    assert.same({0, 0, 0}, t.grad:totable())
+    assert.same({{2}}, heed.tensor{0.0, 2.0}:nonzero():totable())
+    assert.same({1, 0, 3}, heed.where(heed.tensor({1, 0, 2}, {dtype = "uint8"}), ids, 0):totable())
+  end)
+
   it("of numbers beside whole tensors", function()
     assert.same({3, 6, 9}, heed.add(ids, ids, 2.0):totable())
     assert.same({1 + (1 << 61)}, heed.add(near{1}, near{1}, 2.0 ^ 61):totable())
@@ -169,8 +179,59 @@ describe("a call by names alone", function()
 end)
 
 
+describe("a tensor without axes, or without elements", function()
+  local function scalar() return heed.tensor(3.0):requires_grad_() end
+
+  it("is rolled, repeated and turned as it is", function()
+    assert.equal(3, scalar():roll(1, 1):item())
+    assert.same({3, 3}, scalar():detach():repeat_interleave(2, 1):totable())
+    assert.equal(3, scalar():movedim(1, 1):item())
+    assert.same({}, heed.zeros(0):roll(1):totable())
+    assert.equal("(0, 3)", tostring(heed.zeros(0, 3):roll(1, 1).shape))
+    assert.equal("(1, 2, 1)", tostring(heed.zeros(1, 2, 1):squeeze{dim = {}}.shape))
+    local t = scalar()
+    t:transpose(1, 1):backward()
+    assert.equal(1, t.grad:item())
+  end)
+
+  it("has a greatest element, with its gradient", function()
+    for _, keepdim in ipairs{false, true} do
+      local t = scalar()
+      local y, at = t:max(1, keepdim)
+      heed.backward(y * 2)
+      assert.same({1, 2}, {at:item(), t.grad:item()})
+    end
+  end)
+
+  it("is joined beside others, and gives its share of a batch", function()
+    local none, some = heed.zeros(0):requires_grad_(), ones(2, 2):requires_grad_()
+    heed.cat({none, some, none, some}, 1):sum():backward()
+    assert.same({{2, 2}, {2, 2}}, some.grad:totable())
+    assert.equal(0, heed.kl_div(heed.tensor(0.0), heed.tensor(1.0), "batchmean"):item())
+  end)
+
+  it("attends to all alike, or to nothing before the first key", function()
+    local mean = heed.attention(heed.zeros(2, 0), heed.zeros(3, 0), x)
+    assert.is_true(mean:allclose(heed.tensor{5.0, 6.0, 7.0, 8.0}:expand(2, 4)))
+    assert.equal(0, heed.attention(x, x, x, {causal = true, offset = -9}):abs():sum():item())
+  end)
+end)
+
+
+describe("einsum", function()
+  it("takes 64 operands, bools, and eight axes at once", function()
+    local list, m = {}, heed.tensor{{true, false}, {true, true}}
+    for i = 1, 64 do list[i] = ones(1) end
+    assert.equal(1, heed.einsum(("a,"):rep(63) .. "a->", list):item())
+    assert.same({{true, false}, {true, true}}, heed.einsum("ij,jk->ik", m, m):totable())
+    local wide = heed.full({1, 1, 1, 1, 1, 1, 1, 3}, 2.0)
+    assert.equal(12, heed.einsum("abcdefgi,abcdefgi->abcdefg", wide, wide):item())
+  end)
+end)
+
+
 describe("a list of thousands of tensors", function()
-  local MANY <const> = 3000
+  local MANY <const> = 4097            -- more than two levels of nodes hold, of 64 tensors each
 
   it("is read whole, by calls, passes and steps", function()
     local list, rows = {}, {}
@@ -178,7 +239,9 @@ describe("a list of thousands of tensors", function()
       list[i] = heed.tensor({1.0}, {requires_grad = true})
       rows[i] = {heed.tensor(i)}
     end
-    assert.equal(MANY, heed.cat(list):numel())
+    for _, n in ipairs{MANY, MANY - 1} do
+      assert.equal(n, heed.cat({table.unpack(list, 1, n)}):numel())
+    end
     assert.equal(MANY * (MANY + 1) // 2, heed.tensor(rows):sum():item())
     local gradients = heed.grad((heed.cat(list) * 2):sum(), list)
     assert.same({MANY, 2}, {#gradients, gradients[MANY]:item()})

@@ -139,9 +139,9 @@ describe("capture on the CPU", function()
   local function use_memory()
     local x = heed.ones(1000)
     local f = heed.capture(function(t)
-      local y = t
-      for _ = 1, 20 do y = y + 1 end
-      return y
+      for _ = 1, 20 do t = t + 1 end
+      local _, _ = (t * 2):release(), heed.arange(500)      -- which takes its memory
+      return t
     end)
     f(x) f(x)
     local others = {}

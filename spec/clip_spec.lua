@@ -188,7 +188,25 @@ describe("clip_grad_norm", function()
     local x = parameter(3.0)
     local y = (x * p.grad):sum()
     optim.clip_grad_norm({p}, 1)
-    assert.matches("changed in place", message(y.backward, y))
+    assert.matches("changed in place by mul_", message(y.backward, y))
+  end)
+
+  it("has no gradient itself, where gradients have one", function()
+    local p = parameter(2.0)
+    for _, power in ipairs{1, 2} do
+      p.grad = heed.tensor{5.0}
+      p.grad:requires_grad_()
+      assert.is_false(optim.clip_grad_norm({p}, 1, power).requires_grad)
+      assert.near(1, p.grad:item(), 1e-5)
+    end
+  end)
+
+  it("leaves alone what lies between the rows of a gradient", function()
+    local p, all = nn.Parameter(heed.zeros(3, 2)), heed.ones(3, 4)
+    p.grad = all:narrow(2, 1, 2)
+    assert.near(6 ^ 0.5, optim.clip_grad_norm({p}, 1):item(), 1e-6)
+    assert.equal(6, all:narrow(2, 3, 2):sum():item())
+    assert.near(1, p.grad:norm():item(), 1e-5)
   end)
 end)
 

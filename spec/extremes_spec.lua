@@ -81,6 +81,13 @@ describe("nothing", function()
     same({nan}, y:detach())
     y:backward()
     same({0, 0, 0, 0, 0, 0}, x.grad)
+    for name, wanted in pairs{mean = nan, sum = 0} do      -- no rows need no classes
+      local o, rows = {reduction = name}, heed.zeros(0, 0)
+      same({wanted}, heed.cross_entropy(rows, heed.zeros(0, "int64"), o))
+      same({wanted}, heed.nll_loss(rows, heed.zeros(0, "int64"), o))
+      same({wanted}, heed.cross_entropy(rows, rows, o))
+      same({wanted}, heed.binary_cross_entropy(rows, rows, o))
+    end
   end)
 
   it("as a list of dimensions means all", function()
@@ -206,6 +213,16 @@ describe("norms", function()
     local zeros = heed.zeros(1, 4):requires_grad_()
     zeros:rms_norm{4}:sum():backward()
     assert.is_true(zeros.grad:isfinite():all())
+  end)
+
+  it("of no rows give their weights zeros, whatever memory had", function()
+    for _, name in ipairs{"layer_norm", "rms_norm"} do
+      local w, full = heed.ones(3):requires_grad_(), {}
+      for i = 1, 10 do full[i] = heed.full({3}, 7) end
+      for i = 1, 10 do full[i]:release() end
+      heed[name](heed.zeros(0, 3), {3}, w):sum():backward()
+      same({0, 0, 0}, w.grad)
+    end
   end)
 
   it("do not lose small differences in large numbers", function()

@@ -302,6 +302,14 @@ describe("a bound", function()
     assert.same({0, 0, 0.5}, high.grad:totable())
   end)
 
+  it("that is infinite leaves all of it, or is none", function()
+    for _, bounds in ipairs{{0, nil, {1, 0}}, {nil, 0, {0, 1}}, {-math.huge, math.huge, {1, 1}}} do
+      local x = heed.tensor{math.huge, -math.huge}:requires_grad_()
+      x:clamp{min = bounds[1], max = bounds[2]}:sum():backward()
+      assert.same(bounds[3], x.grad:totable())
+    end
+  end)
+
   -- PyTorch 2.15 gives these numbers.
   it("shares it in the same way where there is one, beyond it, and with a graph", function()
     local values <const> = {0.0, 0.5, 1.0, 2.0, -1.0}

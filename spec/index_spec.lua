@@ -197,6 +197,20 @@ describe("a tensor as index", function()
     end
   end)
 
+  it("is read as it was where its own tensor is written", function()
+    local index, src = heed.tensor{{2, 2}, {3, 3}, {1, 1}}, heed.tensor{{1, 3}, {1, 2}, {2, 1}}
+    for _, name in ipairs{"scatter", "scatter_add"} do
+      local a, b = index:clone(), index:clone()
+      a[name .. "_"](a, 1, a, src)
+      b[name .. "_"](b, 1, index, b)
+      assert.is_true(a:equal(index[name](index, 1, index, src)))
+      assert.is_true(b:equal(index[name](index, 1, index, index)))
+    end
+    local a, b = index[{{}, 1}]:clone(), index[{{}, 1}]:clone()
+    a[a], b[index[{{}, 1}]] = heed.tensor{10, 20, 30}, b
+    assert.same({{30, 10, 20}, {1, 2, 3}}, {a:totable(), b:totable()})
+  end)
+
   it("is refused when it is of another type, or points outside", function()
     assert.error_matches(function() return x[heed.tensor{1.0}] end, "int64 or bool.*float32")
     assert.error_matches(function() return x[heed.tensor({1}, {dtype = "uint8"})] end, "uint8")

@@ -554,6 +554,7 @@ describe("whole numbers that no double holds", function()
     assert.same({0, B}, heed.linspace(0, B, 2, {dtype = "int64"}):totable())
     assert.same({-B, 0, B}, heed.linspace(-B, B, 3, {dtype = "int64"}):totable())
     assert.same({B}, heed.linspace(B, 0, 1, {dtype = "int64"}):totable())
+    assert.same({-B, 0}, heed.linspace(-B, 0, 2, {dtype = "int64"}):totable())
     local least, most = math.mininteger, math.maxinteger
     assert.same({least, 0, most},
                 heed.linspace(least, most, 3, {dtype = "int64"}):totable())
@@ -573,13 +574,17 @@ end)
 
 describe("random whole numbers", function()
   it("are refused where their type does not hold the bounds", function()
-    local f, b = {dtype = "float16"}, {dtype = "uint8"}
-    assert.error_matches(function() heed.randint(0, 100000, {2}, f) end,
-                         "randint: argument 'high': 100000 is no number of type float16")
-    assert.error_matches(function() heed.randint(-65520, 0, {2}, f) end,
-                         "randint: argument 'low': %-65520 is no number of type float16")
-    assert.error_matches(function() heed.randperm(300, b) end,
-                         "randperm: argument 'n': 300 is no number of type uint8")
+    local f = {dtype = "float16"}
+    for dtype, ends in pairs{float16 = {-65519, 65519}, uint8 = {0, 255}, bool = {0, 1}} do
+      local low, high = ends[1], ends[2]
+      local function draw(a, b) return heed.randint(a, b, {2}, {dtype = dtype}) end
+      assert.equal(dtype, draw(low, high).dtype)
+      local why <const> = "'%s': %s%d is no number of type " .. dtype
+      assert.error_matches(function() draw(low - 1, high) end, why:format("low", "%", low - 1))
+      assert.error_matches(function() draw(low, high + 1) end, why:format("high", "", high + 1))
+    end
+    assert.error_matches(function() heed.randperm(256, {dtype = "uint8"}) end,
+                         "randperm: argument 'n': 256 is no number of type uint8")
     assert.equal(65504, heed.randint(65519, 65519, {1}, f):item())
     assert.is_true(heed.randint(-65519, 65519, {2000}, f):isfinite():all())
     assert.is_true(heed.randint(math.mininteger, math.maxinteger, {9}, {dtype = "bfloat16"})

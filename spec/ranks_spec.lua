@@ -59,6 +59,14 @@ local OPERATIONS <const> = {
   {"expand", function(t) return t:expand(2, 1, 1, 1, 1, 1, 1, 1) end, 0, 8},
 }
 
+-- Ends of the messages that refuse others.
+local REASONS <const> = {
+  "a tensor of rank [%l%d ]+ expected, got one of shape %([1, ]*%)$",
+  "tensor 1 has rank 0; use stack", "tensors of rank 8 cannot be stacked$",
+  "a result of rank 9; there are at most 8 dimensions$",
+  "what the shape %(%) of argument 'input' ends with$",
+}
+
 
 -- A tensor of a rank, of one element.
 local function of_rank(rank)
@@ -75,6 +83,9 @@ describe("an operation", function()
       for rank = 0, MOST do
         local good, why = pcall(f, of_rank(rank))
         assert.equal(rank >= least and rank <= most, good, ("rank %d: %s"):format(rank, why))
+        local said = good
+        for _, text in ipairs(REASONS) do said = said or why:find(text) ~= nil end
+        assert.is_true(said, why)
       end
     end)
   end

@@ -310,6 +310,20 @@ describe("views that are made anew after their base was changed in place", funct
 end)
 
 
+describe("a gradient with a graph", function()
+  it("reads no value that a number leaves out", function()
+    for power, wanted in pairs{[0] = {0, 0}, [3] = false} do
+      local x = leaf{2, 3}
+      local a = x * 1
+      local y = (a ^ power):sum()
+      heed.no_grad(a.add_, a, 1)
+      local good, g = pcall(heed.grad, y, x, CREATE)
+      assert.same(wanted, good and g:totable())
+    end
+  end)
+end)
+
+
 describe("gradcheck", function()
   it("has a tensor to check", function()
     for _, none in ipairs{{}, heed.mask.causal()} do

@@ -53,9 +53,16 @@ describe("a tensor is made", function()
     assert.same({2, 3, 4, 5}, heed.arange(2, 5):totable())
     assert.same({5, 3, 1}, heed.arange(5, 1, -2):totable())
     assert.same({0.0, 0.5, 1.0}, heed.arange(0, 1, 0.5):totable())
+    for _, step in ipairs{0.1, -0.1} do                   -- 3 * 0.1 lies beyond 0.3
+      local row = heed.arange(0, step < 0 and -0.3 or 0.3, step, {dtype = "float64"})
+      assert.same({4, step < 0 and -0.3 or 0.3}, {#row, row[-1]})
+    end
+    assert.equal(10, #heed.arange(0, 1 - 1e-9, 0.1))
     assert.same({}, heed.arange(0.0, -1.0):totable())     -- nothing is written to no elements
     assert.same({}, heed.arange(0):totable())
     assert.same({0.0, 0.25, 0.5, 0.75, 1.0}, heed.linspace(0, 1, 5):totable())
+    assert.equal(0.1 + (3 / 7 - 0.1) / 2,                  -- from the end it is another number
+                 heed.linspace(0.1, 3 / 7, 3, {dtype = "float64"})[2])
     for _ = 1, 20 do
       local r = heed.randint(6, {50})
       assert.is_true(r:ge(1):all() and r:le(6):all())

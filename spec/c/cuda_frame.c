@@ -439,6 +439,9 @@ static void failures (const char *setting, int most) {
       for (int i = 0; b.gpu != NULL && i < 2; i++) some_work(&b);
       if (b.gpu == NULL) check(heed_error(b.cx) != NULL, "a GPU that can't be opened says so");
       if (strcmp(setting, "HEED_EMULATED_LOST") == 0) losses(b.cx);
+      else if (b.gpu != NULL)
+        check(heed_event_record(b.cx, "cuda") != NULL || heed_error(b.cx) != NULL,
+              "an event is recorded, or an error says why not");
       heed_close(b.cx);
       fflush(stdout);
       _exit(wrong > 0);

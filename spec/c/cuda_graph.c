@@ -29,8 +29,23 @@ static void numbers_outlive_captures (void) {
 }
 
 
+/* Between events of which one is missing no time passes. */
+static void events_are_there (void) {
+  heed_context *cx = heed_open(NULL);
+  double seconds = 5;
+  heed_event *e = heed_event_record(cx, DEVICE);
+  check(e != NULL && heed_event_elapsed(cx, DEVICE, e, e, &seconds) && seconds == 0, "no time");
+  check(!heed_event_elapsed(cx, DEVICE, NULL, e, &seconds) &&
+        !heed_event_elapsed(cx, DEVICE, e, NULL, &seconds) &&
+        !heed_event_elapsed(cx, DEVICE, e, e, NULL), "an event, or a place, that is none");
+  heed_event_drop(cx, DEVICE, e);
+  heed_close(cx);
+}
+
+
 int main (void) {
   if (without_failures()) {
+    events_are_there();
     numbers_outlive_captures();
     with_failures();
   }

@@ -43,6 +43,20 @@ static int affinity (int process, size_t size, cpu_set_t *set) {
   return cores > 0 ? 0 : -1;
 }
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+static int lacks_counter;
+
+static int leaf_of (unsigned leaf, unsigned *a, unsigned *b, unsigned *c, unsigned *d) {
+  const int there = __get_cpuid(leaf, a, b, c, d);
+  if (lacks_counter) *d &= ~(1u << 8);
+  return there;
+}
+
+#define __get_cpuid leaf_of
+#endif
+
 #define open open_below
 #define read read_some
 #define sched_getaffinity affinity
@@ -252,6 +266,9 @@ static void cores_of_no_cgroup (void) {
   file("/cpu.cfs_period_us", "100000\n");
   fill_stack('/');
   check(cores_now() == 8, "no line says which cgroup it is");
+  file("/proc/self/cgroup", NULL);
+  fill_stack('/');
+  check(cores_now() == 8, "no file says it");
 }
 
 
@@ -300,6 +317,9 @@ static void counter_counts (void) {
     said = strcmp(word, "nonstop_tsc") == 0;
   if (f != NULL) fclose(f);
   check(machine_counts() || !said, "a counter of one speed");
+  lacks_counter = 1;
+  check(!machine_counts(), "a counter of several");
+  lacks_counter = 0;
   if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV) != 0) return;
   const bool counts = machine_counts();
   prctl(PR_SET_TSC, PR_TSC_ENABLE);

@@ -84,6 +84,10 @@ static void types_are_known (heed_context *cx, heed_tensor *x) {
                         (heed_value[]){heed_t(x), heed_i(0), heed_i(HEED_Q8_0)}, 3) == NULL,
           "softmax: argument 'dtype': a type of values expected, got q8_0, which heed.quantize "
           "makes of a tensor");
+  heed_tensor *five = heed_number(cx, 5);
+  refuses(cx, HEED_to, five, heed_i(HEED_Q8_0),
+          "to: argument 'input': a tensor of a float type expected for q8_0, got a number");
+  heed_drop(five);
 }
 
 /* }================================================================== */

@@ -483,6 +483,8 @@ return {
   {heed.bernoulli, {near}, "bernoulli: argument 'input': probabilities from 0 to 1 expected"},
   {heed.binary_cross_entropy, {near, near},
    "binary_cross_entropy: argument 'input': probabilities from 0 to 1 expected, got 12"},
+  {heed.binary_cross_entropy, {near * 0, near - 1},
+   "binary_cross_entropy: argument 'target': probabilities from 0 to 1 expected, got 11"},
   {heed.index_select, {x, 1, heed.tensor{9}},
    "index_select: index 9 at position 1 is outside 1 to 3"},
   {x.to, {x, "float64", "int64"}, "to: two types are given, 'float64' and 'int64'"},

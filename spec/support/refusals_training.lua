@@ -6,7 +6,7 @@ local nn, optim = heed.nn, heed.optim
 
 local x = heed.arange(12, {dtype = "float32"}):reshape(3, 4)
 local cube = x:unsqueeze(1)
-local ids = heed.tensor{1, 2, 3}
+local ids, fours = heed.tensor{1, 2, 3}, heed.tensor{4, 4, 4, 4}
 local nan, inf = 0 / 0, math.huge
 local p = nn.Parameter(heed.ones(2))
 local scaler, ema = optim.Scaler{}, optim.EMA({p})
@@ -19,6 +19,13 @@ local function filled(o)
 end
 
 local grown, fixed = filled(), filled{capacity = 8}
+
+-- A call with integers as an argument that is of a float type.
+local function integers(name, argument, ...)
+  return {heed[name], {...}, ("%s: argument '%s': a float type expected, got int64; "
+                              .. 'x:to("float32")'):format(name, argument)}
+end
+
 
 return {
   {optim.cosine, {}, "optim.cosine: a whole number of at least 1 expected as steps, got nil"},
@@ -145,4 +152,28 @@ return {
   {heed.bmm, {cube, heed.ones(2, 4, 3)},
    "bmm: shapes (1, 3, 4) of 'input' and (2, 4, 3) of 'mat2' do not fit: they are batches " ..
    "of different sizes"},
+  integers("cross_entropy", "weight", x, ids, {weight = fours}),
+  integers("nll_loss", "weight", x, ids, {weight = fours}),
+  integers("layer_norm", "weight", x, {4}, fours),
+  integers("layer_norm", "bias", x, {4}, nil, fours),
+  integers("rms_norm", "weight", x, {4}, fours),
+  integers("rotate_pairs", "input", fours, heed.ones(2), heed.ones(2)),
+  integers("rotate_pairs", "cos", x, heed.tensor{1, 1}, heed.ones(2)),
+  integers("rotate_pairs", "sin", x, heed.ones(2), heed.tensor{1, 1}),
+  integers("attention", "bias", x, x, x, {bias = ids}),
+  integers("attention", "relative", x, x, x, {relative = heed.ones(5, "int64")}),
+  integers("cosine_similarity", "x1", fours, x),
+  integers("cosine_similarity", "x2", x, fours),
+  integers("normalize", "input", ids),
+  integers("norm", "input", ids),
+  integers("std", "input", ids),
+  integers("mse_loss", "input", ids, 1),
+  integers("l1_loss", "input", ids, ids),
+  integers("huber_loss", "input", ids, ids),
+  integers("smooth_l1_loss", "input", ids, ids),
+  integers("kl_div", "input", ids, ids),
+  integers("bce_with_logits", "input", ids, ids),
+  integers("binary_cross_entropy", "input", ids, ids),
+  integers("uniform", "input", ids),
+  integers("multinomial", "input", ids, 1),
 }

@@ -22,6 +22,9 @@ local blocks = heed.ones(3, 32):to("q8_0")
 
 local wide = heed.zeros(1, 1, 1, 1):expand(1, 1, 1 << 31, 1)    -- without memory of its own
 
+local many = {}
+for i = 1, 65 do many[i] = ids end
+
 return {
   {heed.pad, {x, {4, 0}, "reflect"},
    "pad: argument 'pad': dimension 2 of size 4 has at most 3 elements to pad with in this "
@@ -50,6 +53,11 @@ return {
   {heed.roll, {x, {1, 2}},
    "roll: argument 'shifts': 1 shifts expected, as many as dimensions, got 2"},
   {heed.roll, {x, 1, 5}, "roll: argument 'dims': a tensor of rank 2 has no dimension 5"},
+  {heed.roll, {x, 1, -3}, "roll: argument 'dims': a tensor of rank 2 has no dimension -3"},
+  {heed.constant_pad_nd, {x, {-5, 3}},
+   "constant_pad_nd: argument 'pad': dimension 2 of size 4 cannot be padded by -5 and 3"},
+  {heed.constant_pad_nd, {x, {3, -5}},
+   "constant_pad_nd: argument 'pad': dimension 2 of size 4 cannot be padded by 3 and -5"},
   {heed.clamp, {mask, mask}, "clamp: argument 'input': bools have no bounds"},
   {heed.attention, {q, q, q, {offset = 1}},
    "attention: argument 'offset': it goes with causal = true"},
@@ -237,4 +245,53 @@ return {
   {heed.expand, {x, {-2, 4}}, "expand: argument 'size': size -2 of dimension 1 is negative"},
   {heed.t, {ones(1, 1, 1)},
    "t: argument 'input': a tensor of rank at most 2 expected, got one of shape (1, 1, 1)"},
+  {heed.constant_pad_nd, {x, {-3, -3}},
+   "constant_pad_nd: argument 'pad': dimension 2 of size 4 cannot be padded by -3 and -3"},
+  {heed.eye, {2, -1}, "eye: argument 'm': size -1 is negative"},
+  {heed.eye, {-1}, "eye: argument 'n': size -1 is negative"},
+  {heed.arange, {math.mininteger, math.maxinteger},
+   "arange: argument 'end': a range of too many elements"},
+  {heed.arange, {0, 1e30}, "arange: argument 'end': a range of too many elements"},
+  {heed.cross_entropy, {x, ids, {weight = ones(4, 1)}},
+   "cross_entropy: argument 'weight': a weight for each of 4 classes expected, got a tensor of "
+   .. "shape (4, 1)"},
+  {heed.einsum, {"i-k", ids}, "einsum: 'i-k': '->' expected"},
+  {heed.einsum, {"i~", ids}, "einsum: 'i~': letters, ',', '...' and '->' expected"},
+  {heed.einsum, {"", {}}, "einsum: argument 'operands': 1 to 64 tensors expected, got 0"},
+  {heed.einsum, {"", many}, "einsum: argument 'operands': 1 to 64 tensors expected, got 65"},
+  {heed.take_along_dim, {x, ids, 1},
+   "take_along_dim: argument 'indices': a tensor of rank 2 expected, got one of shape (3)"},
+  {heed.index_add, {x, 1, ids, ones(3, 3)},
+   "index_add: argument 'source': a shape of (3, 4) expected, got (3, 3)"},
+  {heed.index_add, {x, 1, ids, ones(2, 4)},
+   "index_add: argument 'source': a shape of (3, 4) expected, got (2, 4)"},
+  {heed.rotate_pairs, {x, heed.zeros(3, 0), heed.zeros(3, 0)},
+   "rotate_pairs: argument 'cos': a column for each pair expected, from 1 to 2 of a tensor of "
+   .. "shape (3, 4), got shape (3, 0)"},
+  {heed.unfold, {x, 1, -1, 1},
+   "unfold: argument 'size': windows of 0 to 3 elements expected, got -1"},
+  {heed.narrow, {x, 1, -9, 1},
+   "narrow: argument 'start': position -9 lies outside of a dimension of size 3"},
+  {heed.slice, {x, 1, -9, 2},
+   "slice: argument 'start': position -9 lies outside of a dimension of size 3"},
+  {heed.slice, {x, 1, 9, 2},
+   "slice: argument 'start': position 9 lies outside of a dimension of size 3"},
+  {heed.slice, {x, 1, 2, -9},
+   "slice: argument 'stop': position -9 lies outside of a dimension of size 3"},
+  {heed.slice, {x, 1, 2, 9},
+   "slice: argument 'stop': position 9 lies outside of a dimension of size 3"},
+  {heed.embedding, {ids, x, {padding_idx = 9}},
+   "embedding: argument 'padding_idx': position 9 lies outside of a dimension of size 3"},
+  {heed.expand_as, {x, ones(3, 5)},
+   "expand_as: argument 'other': shape (3, 4) cannot be expanded to (3, 5): only dimensions of "
+   .. "size 1 can"},
+  {heed.matmul, {heed.ones(2, 32, "float64"), blocks:t()},
+   "matmul: argument 'input': float32, float16 or bfloat16 expected beside q8_0, got float64"},
+  {heed.addmm, {whole, whole, whole, {alpha = 0.5}},
+   "addmm: argument 'alpha': a whole number expected beside tensors of type int64, got 0.5"},
+  {heed.addmm, {whole, whole, whole, {beta = 2.0 ^ 62}},
+   "addmm: argument 'beta': a whole number expected beside tensors of type int64, got 4.61169e+18"},
+  {heed.attention, {ones(1, 2, 3, 4), ones(1, 0, 3, 4), ones(1, 0, 3, 4)},
+   "attention: shapes (1, 2, 3, 4) of 'query', (1, 0, 3, 4) of 'key' and (1, 0, 3, 4) of 'value' "
+   .. "do not fit: the heads of queries are no multiple of those of keys"},
 }

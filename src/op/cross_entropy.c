@@ -63,7 +63,7 @@ static void set_sizes (targets *o) {
 static bool is_class_last (const layout *t, const layout *input) {
   layout rest = *input;
   rest.rank--;
-  return input->rank > 2 && layout_same_shape(t, &rest);
+  return layout_same_shape(t, &rest);
 }
 
 

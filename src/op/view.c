@@ -401,7 +401,6 @@ bool do_diag_embed (call *c) {
   if (!layout_dense(&shape, whole.rank, whole.size))
     return check_refuse(c, ARG(diag_embed, offset), "too many elements");
   heed_tensor *y = op_zeros(c->cx, t->type, &shape);
-  if (y == NULL) return false;
   layout diagonal = diagonal_of(&shape, offset, a, b);
   return move_copy(c->cx, c->op, op_view(y, &diagonal), t) && give_out(c, y);
 }
