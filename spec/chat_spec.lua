@@ -462,8 +462,6 @@ describe("chat templates", function()
     end
     assert.matches("generate: a text, ids, messages, .*; write {message}$",
                    message(plain.generate, plain, one))
-    assert.matches("as prompt 1, got a table; a message has a role, too$",
-                   message(plain.generate, plain, {{content = "a"}}))
     for said, bad in pairs{["5"] = {role = "user", content = 5},
                            ["true"] = {role = "user", content = true},
                            ["nil"] = {role = "user", text = "a"}} do

@@ -373,6 +373,8 @@ describe("words of a model", function()
                          {1, x = 2}, heed.zeros({1, 1, 1}, {dtype = "int64"})} do
       assert.matches("generate: ", message(plain.generate, plain, bad), 1, true)
     end
+    assert.matches("as prompt 1, got a table; a message has a role, too$",
+                   message(plain.generate, plain, {{content = "a"}}))
     assert.matches("expected as prompt 2, got true", message(plain.generate, plain, {"a", true}), 1,
                    true)
     for given, wanted in pairs{
