@@ -462,9 +462,9 @@ describe("module:quantize", function()
     bare:quantize "q8_0"
     assert.matches("freeze: weights that can be trained expected, but weight is in blocks of type "
                    .. "q8_0, and so are all others", message(bare.freeze, bare, false))
-    m:to("bfloat16")
-    assert.equal("q8_0", m.first.weight.dtype)
-    assert.equal("bfloat16", m.norm.weight.dtype)
+    assert.matches("to: float32 expected beside embed.weight in blocks of q8_0, whose rows are "
+                   .. "float32, got 'bfloat16'$", message(m.to, m, "cpu", "bfloat16"))
+    assert.equal("q8_0", m:to("cpu", "float32").first.weight.dtype)
     assert.matches("Linear%(64, 64%) +weight %(64, 64%) q8_0 frozen", tostring(m))
   end)
 

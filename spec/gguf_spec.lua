@@ -319,11 +319,12 @@ describe("a model in a GGUF file", function()
     assert.matches("no GGUF file", select(2, heed.models.load(path .. ".gguf")))
     assert.matches('got "mamba"', model{key("general.architecture", "mamba")})
     local llama = {key("general.architecture", "llama"), key("llama.block_count", 1),
-                   key("llama.embedding_length", 32), key("llama.attention.head_count", 4)}
-    assert.matches('the key "llama.expert_count" is not known',
-                   model{table.concat(llama, "", 1, 1), llama[2], llama[3], llama[4],
-                         key("llama.expert_count", 8)})
-    assert.matches("a count expected for", model{llama[1]})
+                   key("llama.embedding_length", 32), key("llama.attention.head_count", 4),
+                   key("llama.feed_forward_length", 8),
+                   key("llama.attention.layer_norm_rms_epsilon", 1e-5)}
+    assert.matches("a count expected as llama.attention.head_count, got nil", model{llama[1]})
+    llama[7] = key("llama.expert_count", 8)
+    assert.matches('the key "llama.expert_count" is not known', model(llama))
   end)
 end)
 
@@ -332,8 +333,12 @@ end)
 describe("the configuration of a model in a GGUF file", function()
   local function values(keys, tensors, architecture)
     local name = architecture or "llama"
-    local metadata = {["general.architecture"] = name, [name .. ".block_count"] = 2,
-                      [name .. ".embedding_length"] = 32, [name .. ".attention.head_count"] = 4}
+    local metadata = {["general.architecture"] = name}
+    for own, value in next, {block_count = 2, embedding_length = 32, ["attention.head_count"] = 4,
+                             feed_forward_length = 8,
+                             ["attention.layer_norm_rms_epsilon"] = 1e-5} do
+      metadata[name .. "." .. own] = value
+    end
     for own, value in next, keys do metadata[name .. "." .. own] = value end
     return refuse.try(models_gguf.values, metadata, tensors or {})
   end
@@ -394,15 +399,20 @@ describe("the configuration of a model in a GGUF file", function()
 
   it("has counts within their limits, and widths that agree", function()
     for own, name in pairs{block_count = "num_hidden_layers", embedding_length = "hidden_size",
-                           ["attention.head_count"] = "num_attention_heads"} do
+                           ["attention.head_count"] = "num_attention_heads",
+                           feed_forward_length = "intermediate_size"} do
       for _, bad in ipairs{0, -1, 1.5, "2", (1 << 24) + 1, {1}} do
-        assert.matches(("^llama: a count expected for %s, got "):format(name),
+        assert.matches(("^a count expected as llama.%s, got "):format(own),
                        select(2, values{[own] = bad}))
       end
       for _, good in ipairs{1, 1 << 24} do
         local keys = {[own] = good, ["attention.key_length"] = 8}
         assert.equal(good, values(keys)[name])
       end
+    end
+    for _, bad in ipairs{0.0, -1e-5, "1e-5", true} do
+      assert.matches("^a number above 0 expected as llama.attention.layer_norm_rms_epsilon, got ",
+                     select(2, values{["attention.layer_norm_rms_epsilon"] = bad}))
     end
     assert.equal(8, values{}.head_dim)
     assert.equal(7, values{embedding_length = 31}.head_dim)

@@ -344,6 +344,11 @@ describe("nn.lora", function()
                    why(model, {targets = {"mlp"}}))
     assert.matches("a list of names expected as option targets, got", why(model, {targets = {}}))
     assert.matches("a name expected as target 1, got 3", why(model, {targets = {3}}))
+    assert.matches("an entry expected at position 1", why(model, {targets = {nil, "query"}}))
+    local function endless(_, i) return "query" .. i end
+    local list = setmetatable({}, {__index = endless, __len = function() return 1 << 62 end})
+    assert.matches("a list of names expected as option targets, got", why(model, {targets = list}))
+    assert.same({}, nn.Linear(32, 2):quantize("q8_0", {except = list}))   -- which has no entries
     assert.matches("rank", why(model, {rank = 0}))
     local hook = model.layers[1].attend.query:register_forward_hook(print)
     assert.matches("an nn.Linear without hooks expected at the target layers.1.attend.query, "

@@ -86,10 +86,15 @@ function gguf.values(metadata, tensors, interleaved)
   end
   for _, key in ipairs(layout.idle) do take(key) end
   for key, there in next, layout.keys do values[there[1]] = take(key) end
-  for _, key in ipairs{"hidden_size", "num_attention_heads", "num_hidden_layers"} do
-    if not is_count(values[key]) then
-      refuse.with("%s: a count expected for %s, got %s", name, key, tostring(values[key]))
+  for _, key in ipairs(layout.counts) do
+    local n = values[layout.keys[key][1]]
+    if not is_count(n) then
+      refuse.with("a count expected as %s, got %s", prefix .. key, options.kind(n))
     end
+  end
+  if not (type(values.rms_norm_eps) == "number" and values.rms_norm_eps > 0) then
+    refuse.with("a number above 0 expected as %sattention.layer_norm_rms_epsilon, got %s", prefix,
+                options.kind(values.rms_norm_eps))
   end
   local factors = tensors[FREQUENCIES]
   if factors and (factors:dim() ~= 1 or factors.dtype ~= "float32") then

@@ -74,6 +74,10 @@ gguf_layout.keys = {
   ["rope.freq_base"] = {"rope_theta", "float32"},
 }
 
+---Those of counts that each file has.
+gguf_layout.counts = {"attention.head_count", "block_count", "embedding_length",
+                      "feed_forward_length"}
+
 ---Keys of widths that a config.json has no key for: they are the features of a head.
 gguf_layout.widths = {"attention.value_length", "rope.dimension_count"}
 

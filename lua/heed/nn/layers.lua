@@ -102,6 +102,7 @@ end
 ---@overload fun(rows: integer, dim: integer): heed.Embedding
 local Embedding = extend("nn.Embedding", {init = 3, forward = 1})
 layers.Embedding = Embedding
+Embedding.gives_rows = true                     -- of its weight: see heed.nn.rows
 
 
 ---@param rows integer how many ids there are

@@ -69,14 +69,14 @@ local function read(given)
   o.alpha = o.alpha == nil and o.rank or options.positive(WHO, "alpha", o.alpha)
   o.dropout = options.probability(WHO, "dropout", o.dropout)
   if o.targets == nil then o.targets = {"query", "value"} end
-  if type(o.targets) ~= "table" or #o.targets == 0 then
+  if type(o.targets) ~= "table" or next(o.targets) == nil then
     heed.fail("%s: a list of names expected as option targets, got %s", WHO,
               options.kind(o.targets))
   end
-  options.check_list(WHO, o.targets)
-  for i = 1, options.last(o.targets) do
-    if type(o.targets[i]) ~= "string" then
-      heed.fail("%s: a name expected as target %d, got %s", WHO, i, options.kind(o.targets[i]))
+  o.targets = options.whole(WHO .. ": option targets", o.targets)
+  for i, name in ipairs(o.targets) do
+    if type(name) ~= "string" then
+      heed.fail("%s: a name expected as target %d, got %s", WHO, i, options.kind(name))
     end
   end
   return o

@@ -32,6 +32,7 @@ local lent = require "heed.internal.lent"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local paths = require "heed.nn.path"
+local rows = require "heed.nn.rows"
 local state = require "heed.files.state"
 local tree = require "heed.nn.tree"
 
@@ -423,9 +424,11 @@ end
 
 ---Moves all tensors to a device or a floating point type, which weights in blocks, and integers, do
 ---not become. The handles stay the same, so that shared weights stay shared and optimisers go on.
+---Beside an embedding in blocks, whose rows are float32, no other type is taken.
 ---@param ... string such as "cuda", "float64"
 ---@return heed.Module self
 function Module:to(...)
+  rows.check(self, {...})
   local list = each(self, {parameter = true, buffer = true, tensor = true})
   for i, entry in ipairs(list) do list[i] = entry[2] end
   parameter.move(list, {...})

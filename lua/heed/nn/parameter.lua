@@ -201,6 +201,9 @@ function parameter.moved(tensors, targets)
     local target = targets[i]
     if type(target) ~= "string" or OTHERS[target] then
       heed.fail("to: a device or a floating point type expected, got %s", options.kind(target))
+    elseif rawget(blocks, target) then
+      heed.fail("to: a device or a floating point type expected, got '%s'; "
+                .. "m:quantize '%s' puts weights into blocks", target, target)
     end
   end
   local changes = {takers = {}, givers = {}, gradients = {}, fields = {}}

@@ -50,9 +50,9 @@ local function check_except(except, named)
   if type(except) ~= "table" then
     heed.fail("quantize: a list of names expected as option except, got %s", options.kind(except))
   end
-  options.check_list("quantize", except)
-  for i = 1, options.last(except) do
-    local name, found = except[i], false
+  local names = options.whole("quantize: option except", except)
+  for _, name in ipairs(names) do
+    local found = false
     if type(name) ~= "string" then
       heed.fail("quantize: names of layers expected as option except, got %s", options.kind(name))
     end
@@ -61,7 +61,7 @@ local function check_except(except, named)
     end
     if not found then heed.fail("quantize: no linear layer or embedding is called '%s'", name) end
   end
-  return except
+  return names
 end
 
 
