@@ -13,6 +13,7 @@ local fail, pack, quoted = heed.fail, string.pack, refuse.quoted
 local gguf_writer = {}
 
 local LONGEST_TENSOR <const> = 63      -- bytes of a tensor's name, which llama.cpp takes
+local ALIGNMENT <const>, LEAST_ALIGNMENT <const> = "general.alignment", 8
 
 
 local function text(s) return pack("<s8", s) end
@@ -130,10 +131,14 @@ local function check_name(name, what, longest)
 end
 
 
--- Keys of the format itself, whose values say something of the file.
-local function check_own_keys(metadata)
-  local _, why = refuse.try(types.alignment, metadata)
+-- Keys of the format itself, whose values say something of the file. Readers take any power of two.
+local function check_own_keys(metadata, kinds)
+  local alignment, why = refuse.try(types.alignment, metadata)
   if why then fail("save: %s", why) end
+  if alignment < LEAST_ALIGNMENT or (kinds[ALIGNMENT] or "uint32") ~= "uint32" then
+    fail('save: key "%s": a uint32 of at least %d expected, got %s %d', ALIGNMENT, LEAST_ALIGNMENT,
+         kinds[ALIGNMENT] or "uint32", alignment)
+  end
   local n = metadata["split.count"]
   if n ~= nil and n ~= 1 then
     fail('save: key "split.count": 1 expected, since one file is written, got %s', options.kind(n))
@@ -222,7 +227,7 @@ function gguf_writer.encode(tensors, metadata, kinds)
   end
   table.sort(names, before)
   local keys, count = metadata_bytes(metadata, kinds)
-  check_own_keys(metadata)
+  check_own_keys(metadata, kinds)
   local alignment = types.alignment(metadata)
   for i, name in ipairs(names) do
     local t = tensors[name]
