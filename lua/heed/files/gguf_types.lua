@@ -125,8 +125,7 @@ function gguf_types.alignment(metadata)
   local n = metadata["general.alignment"]
   if n == nil then return 32 end
   if math.type(n) ~= "integer" or n < 1 or n > 1 << 20 or n & n - 1 ~= 0 then
-    refuse.with('key "general.alignment": a power of two expected, got %s',
-                type(n) == "string" and refuse.quoted(n) or tostring(n))
+    refuse.with('key "general.alignment": a power of two expected, got %s', tostring(n))
   end
   return n
 end
