@@ -82,6 +82,29 @@ describe("nn.lora", function()
     end
   end)
 
+  it("is float32 beside weights of 16 bits, which small gradients train", function()
+    for _, type in ipairs{"float16", "bfloat16", "float64"} do
+      local model = nn.Sequential{nn.Linear(8, 8)}:to(type)
+      local adapters = disturbed(nn.lora(model, {rank = 2, targets = {"1"}}))
+      local own = adapters["1"]
+      assert.equal(type == "float64" and type or "float32", own.up.dtype)
+      local narrow = x:to(type)
+      local y, plain = model(narrow), heed.linear(narrow, model[1].weight, model[1].bias)
+      local wide = narrow:to(own.up.dtype):matmul(own.down.T):matmul(own.up.T)
+      local more = (wide * own.scale):to(type)
+      assert.equal(type, y.dtype)
+      assert.is_true(y:equal(plain + more))
+      adapters:merge()
+      assert.equal(type, model[1].merged.dtype)
+      assert.is_true((model(narrow) - y):abs():max():item() < 0.05)
+      adapters:unmerge()
+      y:float():sum():mul(1e-4):backward()
+      local optimizer = heed.optim.AdamW(adapters:parameters(), {lr = 0.01})
+      optimizer:step()
+      assert.is_true(optimizer:state()["exp_avg_sq.1"]:max():item() > 0)
+    end
+  end)
+
   it("merged follows what is loaded, changed in place or exchanged later", function()
     local model, other = new(), new()
     local function grow()

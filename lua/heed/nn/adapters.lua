@@ -24,7 +24,8 @@ local WHO <const> = "nn.lora"
 local Linear, Parameter = layers.Linear, parameter.Parameter
 
 
--- A and B of one layer.
+-- A and B of one layer: float32 beside 16-bit floats and blocks, since optimizers keep their state
+-- in the type of what they train.
 local Adapter = extend("nn.Adapter", {forward = 1})
 
 function Adapter:init(weight, rank, scale, dropout)
@@ -33,7 +34,7 @@ function Adapter:init(weight, rank, scale, dropout)
   end
   rank, scale = options.count(WHO, "rank", rank), options.positive(WHO, "scale", scale)
   local outputs, inputs = weight:size()
-  local dtype = rawget(blocks, weight.dtype) and "float32" or weight.dtype
+  local dtype = weight.dtype == "float64" and "float64" or "float32"
   local like = {dtype = dtype, device = weight.device}
   self.down = Parameter(heed.empty(rank, inputs, like))
   self.up = Parameter(heed.zeros(outputs, rank, like))
@@ -46,8 +47,8 @@ end
 
 function Adapter:forward(x)
   local down, up = field.tensor(self, "down"), field.tensor(self, "up")
-  local y = part.call("nn.Adapter", self, "dropout", x)
-  return y:matmul(down.T):matmul(up.T) * field.positive(self, "scale")
+  local y = part.call("nn.Adapter", self, "dropout", x):to(down.dtype)
+  return (y:matmul(down.T):matmul(up.T) * field.positive(self, "scale")):to(x.dtype)
 end
 
 
@@ -99,7 +100,9 @@ local function sum_of(layer)
   local adapter = adapter_of(layer)
   sources[layer] = source_of(layer)
   return heed.keep(heed.no_grad(function()
-    return layer.weight:to(adapter.up.dtype) + adapter.up:matmul(adapter.down) * adapter.scale
+    local up, weight = adapter.up, layer.weight
+    local sum = weight:to(up.dtype) + up:matmul(adapter.down) * adapter.scale
+    return rawget(blocks, weight.dtype) and sum or sum:to(weight.dtype)
   end))
 end
 
