@@ -220,6 +220,26 @@ static void dropped_pages_serve_again (heed_context *cx) {
 }
 
 
+/* The machine is read again where more than 64 MiB were taken since, or are asked for. */
+static void growth_is_looked_at (void) {
+  heed_context *cx = heed_open(NULL);
+  memory_account *m = &cx->storages.account;
+  if (heed_memory_now(cx).limit > 256 * MIB) {
+    m->limit = 0;
+    check(account_fits(m, 63 * MIB) && m->limit == 0, "no growth");
+    check(account_fits(m, 64 * MIB + 1) && m->limit > 0, "a request that is large");
+    check(scratch_take(cx, 60 * MIB), "memory");
+    m->limit = 0;
+    check(account_fits(m, 3 * MIB) && m->limit == 0, "growth that is little");
+    check(account_fits(m, 5 * MIB) && m->limit > 0, "growth");
+    m->limit = 0;
+    check(account_fits(m, 64 * MIB) && m->limit == 0, "as much again");
+    scratch_give(cx, 60 * MIB);
+  }
+  heed_close(cx);
+}
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   dropped_pages_serve_again(cx);
@@ -235,6 +255,7 @@ int main (void) {
   works_count(cx);
   heed_close(cx);
   asks_of_host();
+  growth_is_looked_at();
   printf("memory: %s\n", failed ? "wrong" : "the limit holds");
   return failed;
 }
