@@ -337,6 +337,12 @@ static void wrong_calls_fail (void) {
   check(heed_map(cx, -1, NULL) == NULL && has_failed(cx, "not empty expected"), "no file");
   check(heed_map(cx, folder, NULL) == NULL && has_failed(cx, "not empty expected"), "a folder");
   check(heed_map(NULL, file, NULL) == NULL, "no context");
+  const int no_pages = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY);
+  if (no_pages >= 0) {                   /* a file that the system maps for nobody */
+    check(heed_map(cx, no_pages, NULL) == NULL && has_failed(cx, "of a file cannot be mapped") &&
+          is_handler(SIG_DFL), "a file without pages");
+    close(no_pages);
+  }
   heed_mapping *m = heed_map(cx, file, NULL);
   char message[100];
   snprintf(message, sizeof message, "map: %d.0 MiB from byte 4 on expected in a file of %d.0 MiB",
