@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "failing.h"
 #include "heed.h"
 #include "memory/context.h"
 
@@ -229,6 +230,24 @@ static void dropped_pages_serve_again (heed_context *cx) {
 }
 
 
+/* What is cached makes room for scratch memory, but where a host has an allocator of its own. */
+static void scratch_takes_from_the_cache (void) {
+  failing a = {.countdown = -1};
+  for (int own = 0; own < 2 && !HEED_EXACT; own++) {
+    const heed_host host = {.resize = failing_resize, .self = &a, .threads = 1};
+    heed_context *cx = heed_open(own ? &host : NULL);
+    heed_memory_limit(cx, 16 * MIB);
+    heed_drop(heed_empty(cx, HEED_UINT8, 1, (int64_t[]){4 * MIB}));
+    check(scratch_take(cx, MIB) && heed_memory_now(cx).cached == 4 * MIB, "room beside the cache");
+    scratch_give(cx, MIB);
+    const bool taken = scratch_take(cx, 14 * MIB);
+    check(taken == !own && heed_memory_now(cx).cached == (own ? 4 * MIB : 0), "room in its place");
+    if (taken) scratch_give(cx, 14 * MIB);
+    heed_close(cx);
+  }
+}
+
+
 /*
 ** {==================================================================
 ** A machine whose memory is told: what it has left, and what of it this process has touched
@@ -305,6 +324,7 @@ int main (void) {
   works_count(cx);
   heed_close(cx);
   asks_of_host();
+  scratch_takes_from_the_cache();
   is_told = true;
   cx = heed_open(NULL);
   machines_have_limits(cx);
