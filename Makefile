@@ -323,8 +323,10 @@ $(HOSTS): $(B)/%: examples/host/%.c $(B)/libheed.a
 
 # In it heed is told another version of Lua.
 $(B)/spec/c/lua_version: WRAPPED= -Wl,--wrap=lua_version
-# In it huge pages are asked for, and memory is given back.
-$(B)/spec/c/pages: WRAPPED= -Wl,--wrap=madvise,--wrap=free
+# In it huge pages are asked for, memory is given back, or there is none.
+$(B)/spec/c/pages: WRAPPED= $(patsubst %,-Xlinker --wrap=%,madvise free calloc aligned_alloc)
+# In it the machine's memory is told.
+$(B)/spec/c/memory: WRAPPED= -Wl,--wrap=machine_memory,--wrap=machine_resident
 # In it memory ends.
 $(B)/spec/c/lua_models: WRAPPED= -Wl,--wrap=realloc
 # In it heed's requests for memory fail, and what is fused is composed.

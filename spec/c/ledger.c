@@ -393,6 +393,11 @@ static void copies_serve_one_product (heed_context *cx) {
   heed_memory_limit(cx, 0);
   check(heed_error(cx) == NULL, "is no failure");
   check(packed_renew(p, &key, 7000) != NULL, "memory again");
+  packed_key second = key;
+  second.from = data + 64;
+  const char *large = packed_renew(p, &key, 1 << 16);
+  const char *next = packed_renew(packed_find(s, data + 64), &second, 1 << 16);
+  check(large != NULL && next == large + (1 << 16) && !storage_lasts(cx), "copies share pages");
   heed_drop(x);
   check(heed_memory_now(cx).live == live - 131072, "copies go with their weight");
   heed_drop(other);

@@ -3,6 +3,7 @@
 ** calls on any thread and no process; the host's own handler of SIGBUS is called and comes back.
 */
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -234,7 +235,14 @@ static sigjmp_buf back;
 
 static void jump (int number) { (void)number; siglongjmp(back, 1); }
 
-static void nothing (int number) { (void)number; }
+static void nothing (int number) { errno = number; }
+
+static void *touched;              /* as the last handler was told */
+
+static void jump_told (int number, siginfo_t *info, void *machine) {
+  touched = number == SIGBUS && machine != NULL ? info->si_addr : NULL;
+  siglongjmp(back, 1);
+}
 
 
 static bool is_handler (void (*f) (int)) {
@@ -248,6 +256,7 @@ static bool faults (int file) {
   volatile char *own = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE, file, 0);
   bool faulted = sigsetjmp(back, 1) != 0;
   if (!faulted) (void)own[BYTES - 1];
+  if (touched != NULL) check((uintptr_t)touched - (uintptr_t)own == BYTES - 1, "its address");
   munmap((void *)own, BYTES);
   return faulted;
 }
@@ -263,11 +272,21 @@ static void handlers_come_back (void) {
   check(faults(short_file), "a fault of the host's own");
   heed_drop(second);
   check(!is_handler(jump) && sum_of(cx, t) == N, "one file of two");
+  check(faults(short_file), "a fault where a file of heed's was");
   heed_drop(t);
   check(is_handler(jump), "the handler of before");
+  sigaction(SIGBUS, &(struct sigaction){.sa_sigaction = jump_told, .sa_flags = SA_SIGINFO}, NULL);
+  t = map_whole(cx, file);
+  check(faults(short_file) && touched != NULL, "a handler that is told of the fault");
+  touched = NULL;
+  heed_drop(t);
   signal(SIGBUS, nothing);
   t = map_whole(cx, file);
-  check(raise(SIGBUS) == 0, "a signal that is no fault");
+  errno = 0;
+  check(raise(SIGBUS) == 0 && errno == 0, "a signal that is no fault");
+  struct sigaction heeds;
+  check(sigaction(SIGBUS, NULL, &heeds) == 0 && (heeds.sa_flags & SA_ONSTACK) != 0,
+        "a handler on a stack of its own");
   signal(SIGBUS, jump);                  /* the host's, above heed's */
   heed_drop(t);
   check(is_handler(jump), "a handler that came later");
@@ -318,6 +337,12 @@ static void wrong_calls_fail (void) {
   check(heed_map(cx, -1, NULL) == NULL && has_failed(cx, "not empty expected"), "no file");
   check(heed_map(cx, folder, NULL) == NULL && has_failed(cx, "not empty expected"), "a folder");
   check(heed_map(NULL, file, NULL) == NULL, "no context");
+  const int no_pages = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY);
+  if (no_pages >= 0) {                   /* a file that the system maps for nobody */
+    check(heed_map(cx, no_pages, NULL) == NULL && has_failed(cx, "of a file cannot be mapped") &&
+          is_handler(SIG_DFL), "a file without pages");
+    close(no_pages);
+  }
   heed_mapping *m = heed_map(cx, file, NULL);
   char message[100];
   snprintf(message, sizeof message, "map: %d.0 MiB from byte 4 on expected in a file of %d.0 MiB",

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "failing.h"
 #include "heed.h"
 #include "memory/context.h"
 
@@ -129,6 +130,15 @@ static void asks_of_host (void) {
   heed_drop(heed_empty(cx, HEED_FLOAT32, 1, &some));
   check(n.calmly > 0 && n.urgently == 0, "memory that there is");
   check(heed_empty(cx, HEED_FLOAT32, 1, &many) == NULL && n.urgently == 1, "memory that is short");
+  heed_tensor *x = heed_empty(cx, HEED_FLOAT32, 1, &some);
+  const heed_value args[] = {heed_t(x), heed_l(1, &some)};
+  for (int i = 0; i < 3; i++) {
+    n = (asking){0};
+    if (i == 1) refused(cx, core_alloc(cx, 100 * MIB) != NULL, "memory limit of 64.0 MiB: ");
+    heed_drop(heed_call(cx, HEED_view, args, 2));
+    check(n.calmly == (i < 2) && n.urgently == 0, "the first call, and one after a refused block");
+  }
+  heed_drop(x);
   heed_close(cx);
 }
 
@@ -220,6 +230,85 @@ static void dropped_pages_serve_again (heed_context *cx) {
 }
 
 
+/* What is cached makes room for scratch memory, but where a host has an allocator of its own. */
+static void scratch_takes_from_the_cache (void) {
+  failing a = {.countdown = -1};
+  for (int own = 0; own < 2 && !HEED_EXACT; own++) {
+    const heed_host host = {.resize = failing_resize, .self = &a, .threads = 1};
+    heed_context *cx = heed_open(own ? &host : NULL);
+    heed_memory_limit(cx, 16 * MIB);
+    heed_drop(heed_empty(cx, HEED_UINT8, 1, (int64_t[]){4 * MIB}));
+    check(scratch_take(cx, MIB) && heed_memory_now(cx).cached == 4 * MIB, "room beside the cache");
+    scratch_give(cx, MIB);
+    const bool taken = scratch_take(cx, 14 * MIB);
+    check(taken == !own && heed_memory_now(cx).cached == (own ? 4 * MIB : 0), "room in its place");
+    if (taken) scratch_give(cx, 14 * MIB);
+    heed_close(cx);
+  }
+}
+
+
+/*
+** {==================================================================
+** A machine whose memory is told: what it has left, and what of it this process has touched
+** ===================================================================
+*/
+
+static size_t left = 1024 * MIB, touched = 0;
+static bool is_told = false;
+
+/* The linker gives heed these functions. */
+size_t __real_machine_memory (void);
+size_t __real_machine_resident (void);
+size_t __wrap_machine_memory (void);
+size_t __wrap_machine_resident (void);
+size_t __wrap_machine_memory (void) { return is_told ? left : __real_machine_memory(); }
+size_t __wrap_machine_resident (void) { return is_told ? touched : __real_machine_resident(); }
+
+/* What heed has touched is no more among what is left, but fits as well. */
+static void machines_have_limits (heed_context *cx) {
+  memory_account *m = &cx->storages.account;
+  check(scratch_take(cx, 8 * MIB), "memory");
+  const size_t used = account_used(m) + m->cached;
+  static const size_t some[] = {0, 1000, 7 * MIB, 512 * MIB};
+  for (int i = 0; i < 4; i++) {
+    touched = some[i];
+    m->limit = 0;
+    check(heed_memory_now(cx).limit == left + (touched < used ? touched : used), "the limit");
+  }
+  left = SIZE_MAX - used, touched = used;
+  m->limit = 0;
+  check(heed_memory_now(cx).limit == SIZE_MAX, "up to all there is");
+  left = SIZE_MAX - used + 1;
+  m->limit = 0;
+  check(heed_memory_now(cx).limit == SIZE_MAX, "and no more");
+  scratch_give(cx, 8 * MIB);
+  left = 100 * MIB;
+  check(scratch_take(cx, left), "all that is left");
+  scratch_give(cx, left);
+  check(!scratch_take(cx, left + 1), "a byte more");
+  touched = 0;
+  refused(cx, !account_refused(cx, "f"), "f: memory limit of 100.0 MiB: ");
+}
+
+/* The machine is read again where more than 64 MiB were taken since, or are asked for. */
+static void growth_is_looked_at (heed_context *cx) {
+  memory_account *m = &cx->storages.account;
+  left = 1024 * MIB;
+  check(account_fits(m, 64 * MIB + 1) && m->limit == left, "a request that is large");
+  left += MIB;
+  check(account_fits(m, 64 * MIB) && m->limit == left - MIB, "no growth");
+  check(scratch_take(cx, 60 * MIB) && account_fits(m, 4 * MIB), "growth that is little");
+  check(m->limit == left - MIB && account_fits(m, 4 * MIB + 1) && m->limit == left, "growth");
+  left = 10 * MIB;
+  check(account_fits(m, 64 * MIB), "what was sure");
+  check(!account_fits(m, 64 * MIB + 1) && !account_fits(m, 10 * MIB), "is sure no more");
+  scratch_give(cx, 60 * MIB);
+}
+
+/* }================================================================== */
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   dropped_pages_serve_again(cx);
@@ -235,6 +324,12 @@ int main (void) {
   works_count(cx);
   heed_close(cx);
   asks_of_host();
+  scratch_takes_from_the_cache();
+  is_told = true;
+  cx = heed_open(NULL);
+  machines_have_limits(cx);
+  growth_is_looked_at(cx);
+  heed_close(cx);
   printf("memory: %s\n", failed ? "wrong" : "the limit holds");
   return failed;
 }

@@ -4,6 +4,7 @@
 */
 
 #include <stdio.h>
+#include <string.h>
 
 #include "heed.h"
 
@@ -111,6 +112,10 @@ static void of_no_tensor (void) {
 static void of_no_names (void) {
   heed_context *cx = heed_open(NULL);
   heed_type type;
+  heed_device_properties properties;
+  char long_name[400];
+  memset(long_name, 'c', sizeof long_name - 1);
+  long_name[sizeof long_name - 1] = '\0';
   check(!heed_set_level(cx, "none") && !heed_set_device(cx, NULL) &&
         !heed_type_find("none", &type) && !heed_type_find("bool", NULL), "no names");
   heed_clear(cx);
@@ -119,6 +124,14 @@ static void of_no_names (void) {
         !heed_capture_replay(cx, NULL) && !heed_capture_set_step(cx, NULL, 0, NULL),
         "no devices");
   heed_clear(cx);
+  const char *const names[] = {"none", "cuda:99", long_name, NULL};
+  for (int i = 0; i < 4; i++) {
+    heed_event_drop(cx, names[i], (heed_event *)&type);
+    check(heed_error(cx) == NULL && heed_works(cx, names[i]) == 0, "an event of no device");
+    check(!heed_device_describe(cx, names[i], &properties) &&
+          (heed_error(cx) != NULL) == (names[i] != NULL), "the properties of no device");
+    heed_clear(cx);
+  }
   heed_close(cx);
 }
 

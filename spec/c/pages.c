@@ -137,6 +137,38 @@ void __wrap_free (void *data) {
   __real_free(data);
 }
 
+static bool has_no_header, has_no_pages;
+
+void *__real_calloc (size_t n, size_t bytes);
+void *__wrap_calloc (size_t n, size_t bytes);
+void *__wrap_calloc (size_t n, size_t bytes) {
+  return has_no_header ? NULL : __real_calloc(n, bytes);
+}
+
+void *__real_aligned_alloc (size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc (size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc (size_t alignment, size_t bytes) {
+  return has_no_pages ? NULL : __real_aligned_alloc(alignment, bytes);
+}
+
+/* A block for which there is no region stands alone; nothing is left of the region. */
+static void without_regions (void) {
+  pages p = {0};
+  if (HEED_EXACT) return;
+  for (int i = 0; i < 2; i++) {
+    has_no_header = i == 0, has_no_pages = i == 1;
+    freed = 0;
+    advised.bytes = 0;
+    char *data = pages_take(&p, MIB);
+    check(data != NULL && p.first == NULL && freed == i, "a block alone");
+    check(i == 0 || pages_take(&p, 5 * MIB) == NULL, "no huge pages");
+    check(advised.bytes == 0, "for which nobody asks");
+    has_no_header = has_no_pages = false;
+    pages_give(&p, data, MIB);
+    check(p.first == NULL && freed == i + 1, "and given back");
+  }
+}
+
 /* The system is asked for huge pages, whole ones; and gets them back. */
 static void huge (void) {
   pages p = {0};
@@ -190,6 +222,7 @@ int main (void) {
   holes();
   full();
   huge();
+  without_regions();
   bounds();
   unshared();
   printf("pages: %s\n", failed ? "wrong" : "blocks stand apart");

@@ -44,28 +44,43 @@ static void has_reason (const char *given, const char *begin) {
   heed_close(cx);
 }
 
-/* A copy of the program beside a file that is no plugin, started as a shell does that finds it. */
-static void is_beside_program (const char *program) {
-  char folder[] = "/tmp/heed-plugin-XXXXXX", copy[64], command[4200];
+/* Starts a copy of the program under a name; whether it ends well. */
+static bool runs (const char *copy, const char *name, const char *folder, const char *more) {
   int status = 1;
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    if (chdir(folder) == 0) execl(copy, name, folder, more, NULL);
+    _exit(0);                      /* QEMU starts none */
+  }
+  return waitpid(child, &status, 0) == child && status == 0;
+}
+
+/*
+** A copy of the program beside a file that is no plugin, started as a shell does that finds it; and
+** under names that are no paths, where a file in the current folder is none that is beside it.
+*/
+static void is_beside_program (const char *program) {
+  static const int lengths[] = {4080, 4088, 4095, 4096, 5000};
+  char folder[] = "/tmp/heed-plugin-XXXXXX", copy[64], command[4200], name[5001];
   if (mkdtemp(folder) == NULL) { failed = 1; return; }
   snprintf(copy, sizeof copy, "%s/copy", folder);
   snprintf(command, sizeof command, "cp '%s' %s && echo no plugin >%s/cuda.so", program, copy,
            folder);
-  failed |= system(command) != 0;
-  fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) {
-    execl(copy, "copy", folder, NULL);
-    _exit(0);                      /* QEMU starts none */
+  failed |= system(command) != 0 || !runs(copy, "copy", folder, NULL);
+  for (int i = 0; i < 5; i++) {
+    memset(name, '/', sizeof name);
+    memcpy(name, "/none", 5);
+    name[lengths[i]] = '\0';
+    failed |= !runs(copy, name, folder, "none");
   }
   snprintf(command, sizeof command, "rm -r %s", folder);
-  failed |= waitpid(child, &status, 0) != child || status != 0 || system(command) != 0;
+  failed |= system(command) != 0;
 }
 
-static int as_copy (const char *folder) {
-  char reason[100];
-  snprintf(reason, sizeof reason, "cuda.so can't be loaded: %s/cuda.so: ", folder);
+static int as_copy (const char *folder, bool found) {
+  char reason[100] = "built without CUDA: there is no cuda.so";
+  if (found) snprintf(reason, sizeof reason, "cuda.so can't be loaded: %s/cuda.so: ", folder);
   has_reason("", reason);
   return failed;
 }
@@ -94,7 +109,7 @@ static void names_have_numbers (void) {
 int main (int n, char **arguments) {
   char rows[200];
   if (n < 1) return 1;
-  if (n > 1) return as_copy(arguments[1]);
+  if (n > 1) return as_copy(arguments[1], n == 2);
   snprintf(rows, sizeof rows, "cuda.so was built for another version of heed: its table of "
            "operations has %d rows, this one %d", HEED_NOPS + 1, HEED_NOPS);
   check(arguments[0], "rows", rows);
