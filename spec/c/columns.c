@@ -38,7 +38,7 @@ static bool product (heed_context *cx, bool alone, heed_tensor *x, int64_t first
   return good;
 }
 
-/* All rows at once in both ways, and one by one; ROWS_ALIKE are computed as one is on each level. */
+/* All rows at once in both ways, and one by one; each level computes ROWS_ALIKE as it does one. */
 static bool are_same (heed_context *cx, heed_tensor *x, int64_t rows, heed_tensor *w,
                       heed_tensor *bias, int64_t n) {
   const size_t bytes = (size_t)(rows * n) * sizeof(double);
