@@ -250,6 +250,20 @@ static void values_are_whole (heed_context *cx, heed_tensor *x) {
 /* }================================================================== */
 
 
+/* The parameters whose gradients are to be clipped are counted from 1. */
+static void parameters_are_counted (heed_context *cx, heed_tensor *x) {
+  heed_tensor *const list[] = {x, NULL};
+  refused(cx, heed_clip_gradients(cx, 1, 2, 2, list) == NULL,
+          "clip_grad_norm: parameter 2 is missing, or belongs to another context");
+  refused(cx, heed_gradient_norm(cx, 2, 1, NULL) == NULL,
+          "clip_grad_norm: parameter 1 is missing, or belongs to another context");
+  refused(cx, heed_clip_gradients(cx, -1, 3, 2, list) == NULL, "clip_grad_norm: a largest norm "
+          "from 0 on and a power expected, got -1 and 3, for 2 parameters");
+  refused(cx, heed_gradient_norm(cx, 2, -1, list) == NULL, "clip_grad_norm: a largest norm "
+          "from 0 on and a power expected, got 0 and 2, for -1 parameters");
+}
+
+
 static void blocks_stay_whole (heed_context *cx) {
   float to[128];
   heed_tensor *q = heed_empty(cx, HEED_Q8_0, 2, (int64_t[]){2, 64});
@@ -431,6 +445,7 @@ int main (void) {
   settings_are_checked(cx);
   captures_keep_memory(cx);
   values_are_whole(cx, x);
+  parameters_are_counted(cx, x);
   blocks_stay_whole(cx);
   places_have_ends(cx, x);
   long_tensors_are_whole(cx);
