@@ -129,6 +129,9 @@ describe("a backward pass", function()
     assert.equal("backward 1 4, mean 1 400, mean backward 1 400" .. SUM ..
                  ", view 1 0, view backward 1 4000",
                  costs_of_pass(function(w) return w:view(10, 100):mean(1):sum() end))
+    assert.equal("backward 1 4004, index 1 0, select backward 1 0" .. SUM ..
+                 ", view 1 0, view backward 1 0",
+                 costs_of_pass(function(w) return w:view(1, 1000)[1]:sum() end))
   end)
 end)
 
