@@ -160,6 +160,15 @@ describe("a call", function()
     assert.equal("add_ 1 0", costs_of(function() first:add_(other) end))
   end)
 
+  it("in place writes a copy where it may be stopped: of more positions than elements", function()
+    for n, bytes in pairs{[4] = 0, [5] = 16} do
+      local few, at = ones(4), heed.ones({n}, {dtype = "int64"}):to{device = "cpu"}
+      local some = ones(n)
+      assert.equal(("scatter_ 1 %d"):format(bytes),
+                   costs_of(function() few:scatter_(1, at, some) end))
+    end
+  end)
+
   it("mixes types without conversions of their own", function()
     local h, n = x:to("bfloat16"), x:to("int64")
     assert.equal("add 1 4000", costs_of(function() return x + h end))

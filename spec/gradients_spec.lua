@@ -85,6 +85,17 @@ end)
 
 
 describe("the backward pass", function()
+  it("of weights fails where what they multiplied was changed in place", function()
+    for _, name in ipairs{"linear", "matmul"} do
+      local x, w = heed.ones(2, 3), heed.ones(3, 3):requires_grad_()
+      local y = heed[name](x, w)
+      x:add_(1)
+      assert.error_matches(function() y:sum():backward() end,
+                           name .. ": a value that its gradient needs was changed in place by add_")
+      assert.is_nil(w.grad)
+    end
+  end)
+
   it("adds up what reaches a leaf on many ways", function()
     local x = heed.tensor({3.0}, {requires_grad = true})
     local y = x * x + x * 2 + x:expand(4):sum()
