@@ -79,6 +79,12 @@ describe("an option at its least or its greatest", function()
     assert.is_true(t:std{correction = 2}:allclose(heed.tensor((14 / 3) ^ 0.5)))
     t:norm(0):backward()
     assert.same({0, 0, 0}, t.grad:totable())
+    for _, correction in ipairs{2, 3} do                  -- the divisor is 0 at least
+      local pair = heed.tensor{1.0, 3.0}:requires_grad_()
+      local y = pair:var{correction = correction}
+      y:backward()
+      assert.same({math.huge, {-math.huge, math.huge}}, {y:item(), pair.grad:totable()})
+    end
     assert.same({{2}}, heed.tensor{0.0, 2.0}:nonzero():totable())
     assert.same({1, 0, 3}, heed.where(heed.tensor({1, 0, 2}, {dtype = "uint8"}), ids, 0):totable())
   end)
@@ -207,7 +213,7 @@ describe("a tensor without axes, or without elements", function()
     local none, some = heed.zeros(0):requires_grad_(), ones(2, 2):requires_grad_()
     heed.cat({none, some, none, some}, 1):sum():backward()
     assert.same({{2, 2}, {2, 2}}, some.grad:totable())
-    assert.equal(0, heed.kl_div(heed.tensor(0.0), heed.tensor(1.0), "batchmean"):item())
+    assert.equal(2, heed.kl_div(heed.tensor(-2.0), heed.tensor(1.0), "batchmean"):item())
   end)
 
   it("attends to all alike, or to nothing before the first key", function()

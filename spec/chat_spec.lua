@@ -544,16 +544,14 @@ describe("ids of a chat", function()
   it("have special tokens of roles that are known, and of no other words", function()
     local values = require "heed.models.chat.values"
     local function marks(role) return values.from({role = role, name = role}, "a message").at end
-    for _, role in ipairs{"assistant", "developer", "function", "ipython", "model", "system",
-                          "tool", "user"} do
+    for role in ("assistant developer function ipython model system tool user"):gmatch "%a+" do
       assert.equal(("t"):rep(#role), marks(role).role.marks)
       assert.equal(("m"):rep(#role), marks(role).name.marks)
     end
     assert.equal("mmmmm", marks("users").role.marks)
-    for _, role in ipairs{"user", "eot_id"} do
+    for role, mark in pairs{user = "t", eot_id = "m"} do
       local text = ('{"role": "%s"}'):format(role)
-      assert.equal((role == "user" and "t" or "m"):rep(#role),
-                   values.from_json(text, "a message").at.role.marks)
+      assert.equal(mark:rep(#role), values.from_json(text, "a message").at.role.marks)
     end
   end)
 

@@ -129,6 +129,9 @@ describe("a backward pass", function()
     assert.equal("backward 1 4, mean 1 400, mean backward 1 400" .. SUM ..
                  ", view 1 0, view backward 1 4000",
                  costs_of_pass(function(w) return w:view(10, 100):mean(1):sum() end))
+    assert.equal("backward 1 4004, index 1 0, select backward 1 0" .. SUM ..
+                 ", view 1 0, view backward 1 0",
+                 costs_of_pass(function(w) return w:view(1, 1000)[1]:sum() end))
   end)
 end)
 
@@ -155,6 +158,15 @@ describe("a call", function()
     assert.equal("add_ 1 2000", costs_of(function() first:add_(shifted) end))
     local other = ones(500)
     assert.equal("add_ 1 0", costs_of(function() first:add_(other) end))
+  end)
+
+  it("in place writes a copy where it may be stopped: of more positions than elements", function()
+    for n, bytes in pairs{[4] = 0, [5] = 16} do
+      local few, at = ones(4), heed.ones({n}, {dtype = "int64"}):to{device = "cpu"}
+      local some = ones(n)
+      assert.equal(("scatter_ 1 %d"):format(bytes),
+                   costs_of(function() few:scatter_(1, at, some) end))
+    end
   end)
 
   it("mixes types without conversions of their own", function()

@@ -55,6 +55,23 @@ describe("gradients of what is not smooth", function()
     assert.same({1.0, 0.0, 0.0}, x.grad:totable())
   end)
 
+  it("go to what was found along each axis, which may stay", function()
+    local x = heed.randn(2, 3, 4, {requires_grad = true})
+    for dim = 1, 3 do
+      for _, keepdim in ipairs{false, true} do
+        for _, op in ipairs{"max", "min"} do
+          local y = x[op](x, dim, keepdim)
+          local _, at = x:detach()[op](x:detach(), dim, true)
+          local g = heed.arange(1, y:numel()):float()
+          local wanted = heed.zeros(2, 3, 4):scatter(dim, at, g:reshape(at.shape))
+          x.grad = nil
+          y:backward(g:reshape(y.shape))
+          assert.is_true(x.grad:equal(wanted))
+        end
+      end
+    end
+  end)
+
   it("are kept by dropout for what was kept", function()
     local x = heed.ones(1000, {requires_grad = true})
     heed.manual_seed(1)
@@ -68,6 +85,17 @@ end)
 
 
 describe("the backward pass", function()
+  it("of weights fails where what they multiplied was changed in place", function()
+    for _, name in ipairs{"linear", "matmul"} do
+      local x, w = heed.ones(2, 3), heed.ones(3, 3):requires_grad_()
+      local y = heed[name](x, w)
+      x:add_(1)
+      assert.error_matches(function() y:sum():backward() end,
+                           name .. ": a value that its gradient needs was changed in place by add_")
+      assert.is_nil(w.grad)
+    end
+  end)
+
   it("adds up what reaches a leaf on many ways", function()
     local x = heed.tensor({3.0}, {requires_grad = true})
     local y = x * x + x * 2 + x:expand(4):sum()

@@ -197,6 +197,15 @@ describe("a tensor as index", function()
     end
   end)
 
+  it("gives one number for all the sum of its gradients", function()
+    local index = heed.tensor{{1, 3}, {2, 1}, {4, 2}}
+    for _, name in ipairs{"scatter", "scatter_add"} do
+      local number = heed.tensor(2.0, {requires_grad = true})
+      heed.zeros(3, 4)[name](heed.zeros(3, 4), 2, index, number):sum():backward()
+      assert.equal(6, number.grad:item())
+    end
+  end)
+
   it("is read as it was where its own tensor is written", function()
     local index, src = heed.tensor{{2, 2}, {3, 3}, {1, 1}}, heed.tensor{{1, 3}, {1, 2}, {2, 1}}
     for _, name in ipairs{"scatter", "scatter_add"} do
@@ -457,7 +466,8 @@ end)
 describe("slice", function()
   -- The positions from start on, or nil where a bound lies outside.
   local function walked(n, start, stop, step)
-    if start < 1 or stop < 0 or step > 0 and (start > n + 1 or stop > n) then return nil end
+    local least = (step > 0 or n > 0) and 1 or 0
+    if start < least or stop < 0 or step > 0 and (start > n + 1 or stop > n) then return nil end
     if step < 0 and (start > n or stop < 1 or stop > n + 1) then return nil end
     local list = {}
     for i = start, stop, step do list[#list + 1] = i end
@@ -465,16 +475,17 @@ describe("slice", function()
   end
 
   it("walks up and down, as far as both bounds lie within or just outside", function()
-    local n = 4
-    local line = heed.arange(n)
-    for _, step in ipairs{-3, -2, -1, 1, 2, 3} do
-      for start = 1, n + 2 do
-        for stop = 0, n + 2 do
-          local wanted = walked(n, start, stop, step)
-          local good, y = pcall(heed.slice, line, 1, start, stop, step)
-          local what = ("%d, %d, %d"):format(start, stop, step)
-          assert.equal(wanted ~= nil, good, what)
-          if wanted then assert.same(wanted, y:totable(), what) end
+    for _, n in ipairs{0, 1, 4} do
+      local line = heed.arange(4):narrow(1, 1, n)
+      for _, step in ipairs{-3, -2, -1, 1, 2, 3} do
+        for start = 0, n + 2 do
+          for stop = 0, n + 2 do
+            local wanted = walked(n, start, stop, step)
+            local good, y = pcall(heed.slice, line, 1, start, stop, step)
+            local what = ("%d: %d, %d, %d"):format(n, start, stop, step)
+            assert.equal(wanted ~= nil, good, what)
+            if wanted then assert.same(wanted, y:totable(), what) end
+          end
         end
       end
     end

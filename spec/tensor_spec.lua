@@ -59,6 +59,8 @@ describe("a tensor is made", function()
     end
     assert.equal(10, #heed.arange(0, 1 - 1e-9, 0.1))
     assert.same({}, heed.arange(0.0, -1.0):totable())     -- nothing is written to no elements
+    assert.same({0, 1 - 0x4p-52}, heed.arange(0.0, 1 - 0x4p-52, {dtype = "float64"}):totable())
+    assert.same({0}, heed.arange(0.0, 1 - 0x5p-52, {dtype = "float64"}):totable())
     assert.same({}, heed.arange(0):totable())
     assert.same({0.0, 0.25, 0.5, 0.75, 1.0}, heed.linspace(0, 1, 5):totable())
     assert.equal(0.1 + (3 / 7 - 0.1) / 2,                  -- from the end it is another number

@@ -221,6 +221,9 @@ static void values_are_whole (heed_context *cx, heed_tensor *x) {
           "reshape: argument 'shape': its list has a negative length");
   refuses_one(cx, HEED_cat, heed_ts(2, (heed_tensor *[]){x, NULL}),
               "cat: argument 'tensors': tensor 2 is missing");
+  const heed_value product[] = {heed_s("i,i"), heed_ts(2, (heed_tensor *[]){x, NULL})};
+  refused(cx, heed_call(cx, HEED_einsum, product, 2) == NULL,
+          "einsum: argument 'operands': tensor 2 is missing");
   refuses_one(cx, HEED_cat, heed_ts(1, NULL), "cat: argument 'tensors': a list expected, got NULL");
   refuses(cx, HEED_reshape, x, heed_l(1, NULL),
           "reshape: argument 'shape': a list expected, got NULL");
@@ -248,6 +251,43 @@ static void values_are_whole (heed_context *cx, heed_tensor *x) {
 }
 
 /* }================================================================== */
+
+
+/* The parameters whose gradients are to be clipped are counted from 1. */
+static void parameters_are_counted (heed_context *cx, heed_tensor *x) {
+  heed_tensor *const list[] = {x, NULL};
+  refused(cx, heed_clip_gradients(cx, 1, 2, 2, list) == NULL,
+          "clip_grad_norm: parameter 2 is missing, or belongs to another context");
+  refused(cx, heed_gradient_norm(cx, 2, 1, NULL) == NULL,
+          "clip_grad_norm: parameter 1 is missing, or belongs to another context");
+  refused(cx, heed_clip_gradients(cx, -1, 3, 2, list) == NULL, "clip_grad_norm: a largest norm "
+          "from 0 on and a power expected, got -1 and 3, for 2 parameters");
+  refused(cx, heed_gradient_norm(cx, 2, -1, list) == NULL, "clip_grad_norm: a largest norm "
+          "from 0 on and a power expected, got 0 and 2, for -1 parameters");
+}
+
+
+/* Changes that are made together name the first that cannot be made. */
+static void changes_are_counted (heed_context *cx, heed_tensor *x) {
+  heed_context *other = heed_open(NULL);
+  heed_tensor *q = heed_empty(cx, HEED_Q8_0, 1, (int64_t[]){32}), *away = vector(other);
+  heed_tensor *const none[] = {x, NULL}, *const foreign[] = {x, away}, *const blocks[] = {x, q};
+  heed_tensor *const both[] = {x, x};
+  heed_changes c = {.op = HEED_lerp, .ntargets = 2, .targets = none, .operands = both};
+  refused(cx, !heed_commit(cx, &c), "commit: target 2 is missing");
+  c.targets = foreign;
+  refused(cx, !heed_commit(cx, &c), "commit: target 2 belongs to another context");
+  c.targets = both;
+  c.operands = none;
+  refused(cx, !heed_commit(cx, &c), "commit: operand 2 is missing");
+  c.operands = blocks;
+  refused(cx, !heed_commit(cx, &c),
+          "commit: operand 2: values expected, got blocks of type q8_0");
+  c = (heed_changes){.ntakers = 2, .takers = none};
+  refused(cx, !heed_commit(cx, &c), "commit: taker 2 is missing");
+  heed_drop(q); heed_drop(away);
+  heed_close(other);
+}
 
 
 static void blocks_stay_whole (heed_context *cx) {
@@ -431,6 +471,8 @@ int main (void) {
   settings_are_checked(cx);
   captures_keep_memory(cx);
   values_are_whole(cx, x);
+  parameters_are_counted(cx, x);
+  changes_are_counted(cx, x);
   blocks_stay_whole(cx);
   places_have_ends(cx, x);
   long_tensors_are_whole(cx);

@@ -316,7 +316,6 @@ static heed_tensor *compare_diagonal (call *c, heed_op compare) {
   const layout *at = &c->args[ARG(tril, input)].tensor->at;
   heed_tensor *columns = count_up(c->cx, at->size[at->rank - 1]);
   heed_tensor *rows = count_up(c->cx, at->size[at->rank - 2]);
-  if (rows == NULL) return NULL;
   heed_value args[] = {heed_t(rows), heed_i(1)};
   rows = op_call(c->cx, HEED_unsqueeze, 2, args);
   heed_tensor *diagonal = op_integer(c->cx, arg_count(c, ARG(tril, diagonal)));

@@ -218,7 +218,7 @@ SAME_ARG(gather, scatter_add, dim);
 SAME_ARG(scatter, scatter_add, src);
 
 static bool add_along (backward *b, heed_tensor *sum, heed_tensor *index, heed_tensor *g) {
-  if (sum == NULL || index == NULL) return false;
+  if (sum == NULL) return false;
   heed_value args[] = {heed_t(sum), b->args[ARG(gather, dim)], heed_t(index),
                        heed_t(op_cast(g, sum->type))};
   return heed_apply_in_place(b->cx, HEED_scatter_add, args, 4);
@@ -226,7 +226,6 @@ static bool add_along (backward *b, heed_tensor *sum, heed_tensor *index, heed_t
 
 
 static heed_tensor *gather_along (backward *b, heed_tensor *index) {
-  if (index == NULL) return NULL;
   heed_value args[] = {heed_t(b->g), b->args[ARG(gather, dim)], heed_t(index)};
   return op_call(b->cx, HEED_gather, 3, args);
 }
@@ -260,7 +259,7 @@ bool grad_scatter_add (backward *b) {
 
 bool grad_scatter (backward *b) {
   heed_tensor *index = input(b, IN(scatter, index));
-  if (index == NULL || (wants(b, IN(scatter, src)) && !give_source(b, index))) return false;
+  if (wants(b, IN(scatter, src)) && !give_source(b, index)) return false;
   heed_value args[] = {heed_t(b->g), b->args[ARG(scatter, dim)], heed_t(index), heed_i(0)};
   return !wants(b, IN(scatter, input)) ||
          give(b, IN(scatter, input), op_call(b->cx, HEED_scatter, 4, args));

@@ -113,16 +113,13 @@ static heed_tensor *difference_of_products (heed_tensor *a, heed_tensor *b, heed
 static heed_tensor *joined (const rotation *o, heed_tensor *a, heed_tensor *b) {
   const layout *at = &o->x->at;
   layout shape = shape_of_pairs(o);
-  if (a == NULL || b == NULL) return NULL;
   heed_tensor *list[] = {op_cast(a, o->x->type), op_cast(b, o->x->type)};
-  if (list[0] == NULL || list[1] == NULL) return NULL;
   heed_value args[] = {heed_ts(2, list), heed_i(-1)};
   heed_tensor *y = op_call(o->cx, o->interleaved ? HEED_stack : HEED_cat, 2, args);
   shape.size[at->rank - 1] *= 2;
   y = op_reshape(y, at->rank, shape.size);
   if (y == NULL || layout_same_shape(&y->at, at)) return y;
   heed_tensor *rest = columns(o->x, 2 * o->pairs + 1, -1, 1), *whole[] = {y, rest};
-  if (rest == NULL) return NULL;
   return op_call(o->cx, HEED_cat, 2, (heed_value[]){heed_ts(2, whole), heed_i(-1)});
 }
 
@@ -160,7 +157,6 @@ bool grad_rotate_pairs (backward *b) {
   if (wants(b, IN(rotate_pairs, input))) {
     heed_tensor *cos = input(b, IN(rotate_pairs, cos)), *sin = input(b, IN(rotate_pairs, sin));
     sin = op1(HEED_neg, sin);
-    if (b->g == NULL || cos == NULL || sin == NULL) return false;
     heed_value args[] = {heed_t(b->g), heed_t(cos), heed_t(sin), interleaved};
     if (!give(b, IN(rotate_pairs, input), op_call(b->cx, HEED_rotate_pairs, 4, args)))
       return false;

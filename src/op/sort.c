@@ -77,7 +77,6 @@ bool do_argsort (call *c) {
 /* Each gradient goes to the position that its value came from. */
 static bool grad_order (backward *b, int in, const heed_value *dim, heed_tensor *indices) {
   heed_tensor *whole = move_zeros(b, b->g->type, in);
-  if (indices == NULL || whole == NULL) return false;
   heed_value args[] = {heed_t(whole), *dim, heed_t(indices), heed_t(b->g)};
   return heed_apply_in_place(b->cx, HEED_scatter, args, 4) && give(b, in, whole);
 }

@@ -332,8 +332,7 @@ static bool select_blocks (call *c, int axis) {
     return check_refuse(c, ARG(index_select, dim), "whole rows expected of blocks of type %s, "
                         "which lie along the last dimension", scalar_names[t->type]);
   heed_value args[] = {heed_t(as_bytes(t)), heed_i(axis), c->args[ARG(index_select, index)]};
-  return args->tensor != NULL &&
-         give_out(c, as_blocks(op_call(c->cx, HEED_index_select, 3, args), t));
+  return give_out(c, as_blocks(op_call(c->cx, HEED_index_select, 3, args), t));
 }
 
 
@@ -388,13 +387,11 @@ bool do_take_along_dim (call *c) {
   if (!layout_broadcast(&a, &b, &shape)) return refuse_beside(c, &t->at, &index->at, axis);
   t = expanded_beside(t, shape, axis);
   index = expanded_beside(index, shape, axis);
-  if (t == NULL || index == NULL) return false;
   heed_value args[] = {heed_t(t), heed_i(axis), heed_t(index)};
   return give_out(c, op_call(c->cx, HEED_gather, 3, args));
 }
 
 
-/* Rows of the weight: ids (..) and (V, D) give (.., D). No id counts from the end. */
 /* Rows of blocks, as float32. */
 static bool embed_blocks (call *c, heed_tensor *weight) {
   heed_value args[] = {c->args[ARG(embedding, input)], heed_t(as_bytes(weight)),
@@ -402,12 +399,12 @@ static bool embed_blocks (call *c, heed_tensor *weight) {
   if (layout_block_axis(&weight->at, scalar_blocks[weight->type].elements) != 1)
     return check_refuse(c, ARG(embedding, weight), "rows of type %s along the last dimension "
                         "expected; it is transposed", scalar_names[weight->type]);
-  if (args[ARG(embedding, weight)].tensor == NULL) return false;
   heed_tensor *rows = op_call(c->cx, HEED_embedding, 3, args);
   return give_out(c, op_cast(as_blocks(rows, weight), HEED_FLOAT32));
 }
 
 
+/* Rows of the weight: ids (..) and (V, D) give (.., D). No id counts from the end. */
 bool do_embedding (call *c) {
   const int ids = ARG(embedding, input), padding_idx = ARG(embedding, padding_idx);
   heed_tensor *weight = c->args[ARG(embedding, weight)].tensor;
@@ -513,13 +510,12 @@ bool grad_index_add (backward *b) {
   if (!give(b, IN(index_add, input), b->g)) return false;
   if (!wants(b, source)) return true;
   heed_tensor *index = input(b, IN(index_add, index));
-  if (index == NULL) return false;
   heed_value args[] = {heed_t(b->g), b->args[ARG(index_add, dim)], heed_t(index)};
   heed_tensor *g = op_call(b->cx, HEED_index_select, 3, args);
   double alpha = b->args[ARG(index_add, alpha)].kind == HEED_FLOAT
                  ? b->args[ARG(index_add, alpha)].number
                  : (double)b->args[ARG(index_add, alpha)].integer;
-  return give(b, source, g != NULL ? op2(HEED_mul, g, op_float(b->cx, alpha)) : NULL);
+  return give(b, source, op2(HEED_mul, g, op_float(b->cx, alpha)));
 }
 
 
