@@ -1,6 +1,6 @@
--- One row and matrices that no cache holds, for bench/reading.py. A line of input names a number
--- of threads, a type and "packed" or "plain", and is answered by the bytes of a pass over all
--- matrices; the line "pass" is answered by the seconds of one.
+-- Few rows and matrices that no cache holds, for bench/reading.py. A line of input names a number
+-- of threads, a type, "packed" or "plain", and a number of rows, and is answered by the bytes of a
+-- pass over all matrices; the line "pass" is answered by the seconds of one.
 
 local core = require "heed.core"
 local heed = require "heed"
@@ -21,10 +21,10 @@ local function loaded(weight)
 end
 
 
--- A row, its matrices and their bytes.
-local function drawn(type, packed)
-  local row, weight = heed.randn(1, COLUMNS), heed.randn(ROWS, COLUMNS)
-  if type:find "float" then row, weight = row:to(type), weight:to(type)
+-- Rows, their matrices and the bytes of those.
+local function drawn(type, packed, n)
+  local rows, weight = heed.randn(n, COLUMNS), heed.randn(ROWS, COLUMNS)
+  if type:find "float" then rows, weight = rows:to(type), weight:to(type)
   else weight = heed.quantize(weight, type) end
   local before <const> = heed.memory().live
   local list = {loaded(weight)}
@@ -32,15 +32,15 @@ local function drawn(type, packed)
   for i = 2, AT_LEAST // bytes + 1 do list[i] = loaded(weight) end
   for _, one in ipairs(list) do
     if packed then core.pack(one) end
-    heed.linear(row, one)
+    heed.linear(rows, one)
   end
-  return row, list, bytes * #list
+  return rows, list, bytes * #list
 end
 
 
-local function pass(row, list)
+local function pass(rows, list)
   local began <const> = heed.clock()
-  for _, weight in ipairs(list) do heed.linear(row, weight) end
+  for _, weight in ipairs(list) do heed.linear(rows, weight) end
   return heed.clock() - began
 end
 
@@ -48,15 +48,15 @@ end
 local function answer_lines()
   local now <const> = {}
   for line in io.lines() do
-    local threads, type, how = line:match "^(%d+)\t(%S+)\t(%S+)$"
+    local threads, type, how, rows = line:match "^(%d+)\t(%S+)\t(%S+)\t(%d+)$"
     if threads then
-      now.row, now.list = nil, nil            -- before there are others
+      now.rows, now.list = nil, nil           -- before there are others
       collectgarbage()
       heed.threads(tonumber(threads))
-      now.row, now.list, now.bytes = drawn(type, how == "packed")
+      now.rows, now.list, now.bytes = drawn(type, how == "packed", tonumber(rows))
       print(now.bytes)
     else
-      print(("%.9f"):format(pass(now.row, now.list)))
+      print(("%.9f"):format(pass(now.rows, now.list)))
     end
   end
 end

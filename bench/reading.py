@@ -1,10 +1,10 @@
-"""What part of a plain read's speed one row reaches with matrices that no cache holds.
+"""What part of a plain read's speed one row, or a few, reach with matrices that no cache holds.
 
-    python3 bench/reading.py [PASSES]              builds nothing: `make` comes first
+    python3 bench/reading.py [PASSES [ROWS]]       builds nothing: `make` comes first
 
-A pass multiplies one row by matrices of 8192 x 2048, 130 MB at least; a plain read of as many bytes
-(bench/peak.c) comes before and after it. A number of the table is the median of the plain reads'
-time by the pass's, in percent. LUA names the interpreter.
+A pass multiplies the rows by matrices of 8192 x 2048, 130 MB at least; a plain read of as many
+bytes (bench/peak.c) comes before and after it. A number of the table is the median of the plain
+reads' time by the pass's, in percent. LUA names the interpreter.
 """
 
 import os
@@ -19,9 +19,9 @@ TYPES = ["float32", "bfloat16", "float16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1
 PASSES = 15
 
 
-def share(heed, plain, threads, type, how, passes):
+def share(heed, plain, threads, type, how, rows, passes):
     """In percent."""
-    size, parts = int(heed.ask(threads, type, how)), []
+    size, parts = int(heed.ask(threads, type, how, rows)), []
     for _ in range(passes):
         before = float(plain.ask(f"read {size}"))
         seconds = float(heed.ask("pass"))
@@ -31,7 +31,8 @@ def share(heed, plain, threads, type, how, passes):
 
 
 def main():
-    passes = int(sys.argv[1]) if len(sys.argv) > 1 else PASSES
+    given = [int(arg) for arg in sys.argv[1:]]
+    passes, rows = given + [PASSES, 1][len(given):]
     heed = Side([os.environ.get("LUA") or "lua5.4", os.path.join(HERE, "reading.lua")]).ready()
     level = heed.name.partition("(")[2].rstrip(")")
     peak = Peak(level, [1, 2])
@@ -40,7 +41,7 @@ def main():
     print("| ------- | ----------- |" + " ---: |" * len(TYPES))
     for threads in 1, 2:
         for how in "plain", "packed":
-            cells = [f"{share(heed, peak.running[threads], threads, type, how, passes):.0f} %"
+            cells = [f"{share(heed, peak.running[threads], threads, type, how, rows, passes):.0f} %"
                      if how == "plain" or "float" not in type else "" for type in TYPES]
             print(f"| {threads} | {'yes' if how == 'packed' else 'no'} | " + " | ".join(cells) + " |",
                   flush=True)
