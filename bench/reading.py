@@ -43,8 +43,8 @@ def main():
         for how in "plain", "packed":
             cells = [f"{share(heed, peak.running[threads], threads, type, how, rows, passes):.0f} %"
                      if how == "plain" or "float" not in type else "" for type in TYPES]
-            print(f"| {threads} | {'yes' if how == 'packed' else 'no'} | " + " | ".join(cells) + " |",
-                  flush=True)
+            kept = "yes" if how == "packed" else "no"
+            print(f"| {threads} | {kept} | " + " | ".join(cells) + " |", flush=True)
     peak.end()
     heed.end()
 
