@@ -109,6 +109,8 @@ describe("heed.save into a GGUF file", function()
   end)
 
   it("lays tensors where the key of alignment says", function()
+    assert(heed.save(path, {a = heed.ones(3)}, {}, {["general.alignment"] = "uint64"}))
+    assert.is_nil(select(2, heed.load(path))["general.alignment"])   -- the type of no key
     assert(heed.save(path, {a = heed.ones(3), b = heed.ones(5)}, {["general.alignment"] = 256}))
     assert.equal(0, #directories.read(path) % 256)
     local tensors = assert(heed.load(path))

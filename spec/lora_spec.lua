@@ -105,6 +105,32 @@ describe("nn.lora", function()
     end
   end)
 
+  it("gives what the layer gives, in autocast and beside blocks", function()
+    local model = nn.Sequential{nn.Linear(32, 32)}
+    local row = heed.randn(2, 32)
+    local adapters = disturbed(nn.lora(model, {rank = 2, targets = {"1"}}))
+    assert.equal("bfloat16", heed.autocast("bfloat16", model, row).dtype)
+    local wanted = model(row)
+    adapters:merge()
+    assert.equal("bfloat16", heed.autocast("bfloat16", model, row).dtype)
+    heed.no_grad(adapters["1"].up.mul_, adapters["1"].up, 1)    -- merged anew, as exactly
+    heed.autocast("bfloat16", model, row)
+    assert.is_true(model(row):allclose(wanted, {atol = 1e-5}))
+    adapters:unmerge():to "bfloat16"
+    heed.no_grad(adapters["1"].up.zero_, adapters["1"].up)
+    adapters:merge()
+    assert.is_true(model[1].merged:equal(model[1].weight))
+    local blocks = nn.Sequential{nn.Linear(32, 32)}
+    blocks:quantize "q8_0"
+    blocks:to "bfloat16"
+    local own = disturbed(nn.lora(blocks, {rank = 2, targets = {"1"}}))
+    local y = blocks(row:bfloat16())
+    own:merge()
+    local merged = blocks(row:bfloat16())
+    assert.same({"bfloat16", "bfloat16"}, {y.dtype, merged.dtype})
+    assert.is_true((merged - y):abs():max():item() < 0.1)
+  end)
+
   it("merged follows what is loaded, changed in place or exchanged later", function()
     local model, other = new(), new()
     local function grow()

@@ -204,6 +204,8 @@ describe("the model", function()
       assert.same({2, 0, 3, 0}, (cut(tok, text .. ("x"):rep(400))))
     end
     assert.same({2, 3}, (cut(tok, "b<s>")))
+    assert.matches("a list of pieces and scores as 'vocab' expected",
+                   select(2, load('{"model":{"unk_id":0,"vocab":{"a":0}}}')))
     local single = assert(load('{"model":{"type":"Unigram","vocab":[["a",-1]]}}'))
     assert.same({0, 0}, (cut(single, "aa")))
   end)

@@ -102,7 +102,27 @@ static void check_row (const struct row *row, char *text) {
 }
 
 
+/* At each place of a text the bytes of a long piece are compared, which ends otherwise. */
+static void check_tail (void) {
+  enum { PIECE = 1 << 14, TEXT = 2 * PIECE };
+  static char letters[TEXT + 1], file[PIECE + 99];
+  memset(letters, 'a', TEXT);
+  snprintf(file, sizeof file, "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":["
+           "[\"?\",-9],[\"a\",-3],[\"%.*sb\",-1]]}}", PIECE, letters);
+  heed_context *cx = heed_open(NULL);
+  heed_tokenizer *t = heed_tokenizer_read(cx, file, strlen(file));
+  heed_tokens tokens;
+  polls = 0;
+  check(heed_tokenize(t, letters, TEXT, NULL, 0, NULL, &tokens) && tokens.n == TEXT, "tail",
+        "tokens", 0);
+  check(polls >= PIECE / 2, "tail", "polls expected", PIECE / 2);
+  heed_tokenizer_drop(t);
+  heed_close(cx);
+}
+
+
 int main (void) {
+  check_tail();
   char *text = malloc(BYTES);
   for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) check_row(&ROWS[i], text);
   free(text);

@@ -37,7 +37,7 @@ __extension__ typedef unsigned __int128 wide;
 */
 
 /* A node while the tree grows, with the id of the piece that ends there, or NO_ID. One piece alone
-   goes through a node that is 'lonely', and 'base' is its depth. */
+   goes through a node that is 'lonely', and 'base' is how many bytes lead there. */
 typedef struct grown { uint32_t base, parent : 31, lonely : 1, id; } grown;
 
 /*
@@ -271,7 +271,8 @@ static bool settle (tree *r) {
     node *to = &u->nodes[i];
     u->ids[i] = g->id;
     *to = (node){.score = ending != NULL ? r->scores[g->id] : -INFINITY, .parent = g->parent,
-                 .base = g->base & NODE_BITS, .special = ending != NULL && ending->special};
+                 .base = g->lonely ? 0 : g->base & NODE_BITS,
+                 .special = ending != NULL && ending->special};
     if (!g->lonely) continue;
     if (g->base < ending->name.n && !place_tail(r->t, to, ending->name, g->base)) return false;
   }
@@ -389,6 +390,7 @@ bool unigram_read (heed_tokenizer *t, const json *j, const json_value *model) {
   t->cut = unigram_cut;
   t->fuse_unknown = true;
   t->unknown = NO_ID;
+  if (list->kind != HEED_JSON_ARRAY) return refuse(t, "a list of pieces and scores as 'vocab'");
   if (unknown != NULL && unknown->kind != HEED_JSON_NULL) {
     if (!json_integer(j, unknown, &id) || id >= list->length)
       return refuse(t, "an id of the vocabulary as 'unk_id'");
@@ -410,13 +412,17 @@ void unigram_free (heed_tokenizer *t) { LIST_FREE(t->cx, &t->unigram.best); }
 ** ===================================================================
 */
 
-/* How many bytes a node's tail has, if they follow in the word; 0: they do not. */
-static uint32_t tail_length (const heed_tokenizer *t, uint32_t i, bytes p, uint32_t n) {
+/* How many bytes a node's tail has, if they follow in the word; 0: they do not. Bytes that are
+   compared are steps. */
+static uint32_t tail_length (const heed_tokenizer *t, uint32_t i, bytes p, uint32_t n,
+                             int64_t *steps) {
   const char *tail = t->names + t->unigram.nodes[i].base;
   if (n == 0 || (unsigned char)*tail != *p) return 0;
   const span name = t->tokens[t->unigram.ids[i]].name;
   const uint32_t rest = (uint32_t)(name.at + name.n - tail);
-  return rest <= n && memcmp(tail, p, rest) == 0 ? rest : 0;
+  if (rest > n) return 0;
+  *steps += rest;
+  return memcmp(tail, p, rest) == 0 ? rest : 0;
 }
 
 
@@ -437,7 +443,7 @@ static bool offer_pieces (const heed_tokenizer *t, bytes word, uint32_t at, uint
     last = &nodes[i];
     p++;
     if (last->has_tail) {
-      const uint32_t rest = tail_length(t, i, word + p, n - p);
+      const uint32_t rest = tail_length(t, i, word + p, n - p, steps);
       if (rest == 0) break;
       p += rest;
     }

@@ -131,11 +131,13 @@ local function check_name(name, what, longest)
 end
 
 
--- Keys of the format itself, whose values say something of the file. Readers take any power of two.
+-- Keys of the format itself, whose values say something of the file. heed reads alignments of any
+-- power of two; other readers want a uint32 of at least 8.
 local function check_own_keys(metadata, kinds)
   local alignment, why = refuse.try(types.alignment, metadata)
   if why then fail("save: %s", why) end
-  if alignment < LEAST_ALIGNMENT or (kinds[ALIGNMENT] or "uint32") ~= "uint32" then
+  local is_there = metadata[ALIGNMENT] ~= nil
+  if is_there and (alignment < LEAST_ALIGNMENT or (kinds[ALIGNMENT] or "uint32") ~= "uint32") then
     fail('save: key "%s": a uint32 of at least %d expected, got %s %d', ALIGNMENT, LEAST_ALIGNMENT,
          kinds[ALIGNMENT] or "uint32", alignment)
   end

@@ -267,9 +267,15 @@ torch_words.embed = {
 }
 
 
-torch_words.classify = torch_words.embed
+---Options of its rerankers, and of pipelines of the library transformers.
+torch_words.classify = {
+  batch_size = "batch = n",
+  max_length = CUT,
+  max_seq_length = CUT,
+  text_pair = 'pair = "a second text"',
+}
 
----Options of its rerankers, and the pair of `classify`.
+---The same of `score`, and the pair of `classify`.
 torch_words.score = {
   batch_size = "batch = n",
   max_length = CUT,

@@ -27,8 +27,8 @@ local gguf_saving = {}
 
 local WHO <const>, QUANTIZATION <const> = "models.save", 2     -- the version of blocks
 
--- Keys of files that were divided, and of what tensors are of.
-local DIVIDED <const> = {"split.no", "split.count", "split.tensors.count"}
+-- Keys of how files were written, and of what tensors are of.
+local WRITTEN <const> = {"general.alignment", "split.no", "split.count", "split.tensors.count"}
 local TYPES <const> = {"general.file_type", "general.quantization_version"}
 
 ---@class heed.gguf.saved
@@ -265,7 +265,7 @@ local function kept(w, model, name, c, published)
               quoted(model.origin.path))
   end
   w.metadata, w.types = copied(from.metadata), copied(from.types)
-  for _, key in ipairs(DIVIDED) do w.metadata[key], w.types[key] = nil, nil end
+  for _, key in ipairs(WRITTEN) do w.metadata[key], w.types[key] = nil, nil end
   local unchanged = w.tensors[layout.FREQUENCIES] == nil
   local own = {metadata = {}, types = {}, left = {}, tensors = w.tensors}
   put_keys(own, name, c, w.tensors)

@@ -48,7 +48,7 @@ end
 function Adapter:forward(x)
   local down, up = field.tensor(self, "down"), field.tensor(self, "up")
   local y = part.call("nn.Adapter", self, "dropout", x):to(down.dtype)
-  return (y:matmul(down.T):matmul(up.T) * field.positive(self, "scale")):to(x.dtype)
+  return y:matmul(down.T):matmul(up.T) * field.positive(self, "scale")
 end
 
 
@@ -99,9 +99,11 @@ end
 local function sum_of(layer)
   local adapter = adapter_of(layer)
   sources[layer] = source_of(layer)
-  return heed.keep(heed.no_grad(function()
-    local up, weight = adapter.up, layer.weight
-    local sum = weight:to(up.dtype) + up:matmul(adapter.down) * adapter.scale
+  local weight = layer.weight
+  local wide = weight.dtype == "float64" and "float64" or "float32"
+  return heed.keep(heed.no_grad(heed.autocast, false, function()
+    local more = adapter.up:to(wide):matmul(adapter.down:to(wide)) * adapter.scale
+    local sum = weight:to(wide) + more
     return rawget(blocks, weight.dtype) and sum or sum:to(weight.dtype)
   end))
 end
@@ -117,10 +119,15 @@ end
 
 function LoraLinear:forward(x)
   if not self.merged then
-    return Linear.forward(self, x) + part.call("nn.LoraLinear", self, "adapter", x)
+    local y = Linear.forward(self, x)
+    return y + part.call("nn.LoraLinear", self, "adapter", x):to(y.dtype)
   end
   if not is_fresh(self) then self.merged = sum_of(self) end
-  return heed.linear(x, field.tensor(self, "merged"), self.bias or nil)
+  local merged, bias = field.tensor(self, "merged"), self.bias or nil
+  if x.dtype == merged.dtype or not rawget(blocks, self.weight.dtype) then
+    return heed.linear(x, merged, bias)
+  end
+  return heed.linear(x:to(merged.dtype), merged, bias and bias:to(merged.dtype)):to(x.dtype)
 end
 
 

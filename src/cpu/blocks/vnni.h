@@ -228,7 +228,7 @@ VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x, bool
 }
 
 
-/* Those of quants in halves, in the first half of the sums. */
+/* vnni_step of quants in halves: the sums of groups stand in the first half of 'sum'. */
 VNNI INLINED void vnni_step_in_halves (const heed_type type, const uint8_t *w, const vnni_span *x,
                                        const int rows, __m512 *sum) {
   loaded_halves s;
@@ -252,7 +252,7 @@ VNNI INLINED void vnni_step_in_halves (const heed_type type, const uint8_t *w, c
 
 /*
 ** Adds to the sums of 'rows' rows of x the first n blocks of a span of w. Sums of groups stand as
-** numbers do in 'loaded'. Blocks across may be pairs of four rows: see load.h.
+** the numbers of x do. Blocks across may be pairs of four rows: see load.h.
 */
 VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int group,
                              const uint8_t *w, int64_t pair, int n, const vnni_span *x,

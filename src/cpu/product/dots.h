@@ -149,7 +149,7 @@ INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *
 /*
 ** The same of a b that is larger than near caches: it takes as long as memory does. Columns take
 ** turns of some vectors, and are fetched in that order: elements of T into the first cache only.
-** CPUs that read alone fetch 16-bit floats only, those of one row into the second cache.
+** CPUs that read alone fetch 16-bit floats only, and for one row into the second cache alone.
 */
 INLINED void FN(dot_turns) (const int rows, const heed_type type, const FN(one) *x, const T *a,
                             const char *b, T *c, const T *addend, int64_t n) {
@@ -281,8 +281,8 @@ static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const void *lin
 
 
 /*
-** One row, and a b that memory gives? Or a few, on CPUs that read alone, which would wait for sums
-** of short vectors.
+** One row, and a b that memory gives? On CPUs that read alone, also a few; but with short vectors
+** those would wait for the sums.
 */
 static bool FN(is_large) (const FN(one) *x) {
   const bool alone = x->m->self->reads_alone;

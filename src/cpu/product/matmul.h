@@ -16,9 +16,9 @@
 
 #define DOT_STEPS 256              /* of a sum in lanes, before it is added up in double */
 #define DOT_TURN 4                 /* vectors of a column that are read before the next column's */
-#define LARGE_BYTES (1 << 20)      /* of b, above which one row waits for memory, as a rule */
+#define LARGE_BYTES (1 << 20)      /* of b, above which a few rows wait for memory, as a rule */
 #define ALONE_BYTES 32             /* of a vector, with which a column's sum is as fast as memory */
-#define ALONE_DEPTH (16384 / BYTES)    /* of a row that stays in the first cache beside a column */
+#define ALONE_DEPTH (16384 / BYTES)    /* of rows that stay in the first cache beside a column */
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
 #define BLOCK_COLUMNS 512          /* of packed b, and of c: it is read for each block of depth */
 #define BLOCK_ROWS (16 * TILE_ROWS)
