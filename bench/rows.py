@@ -273,6 +273,7 @@ def published_rows():
 
 
 TEXT = 900000               # bytes of a text that is cut into tokens
+LARGE_KINDS = ("bpe", "unigram")        # of the made files of 10 MB that are opened
 TOKENIZERS = {"bpe": ("byte-level BPE", ("tiktoken", "tokenizers")),
               "wordpiece": ("WordPiece", ("tokenizers",)), "unigram": ("Unigram", ("tokenizers",))}
 
@@ -289,7 +290,7 @@ def text_rows():
             yield Row(f"text of tokens, {language}, byte-level BPE, {rival}",
                       f"decode_bpe_{language}:1", "a()", "a()", TEXT, "text", rival=rival,
                       tolerance=0, check=("tensor{#a()}", "[len(a().encode())]"))
-    for kind in ("bpe", "unigram"):
+    for kind in LARGE_KINDS:
         yield Row(f"opening a tokenizer.json of 10 MB, {TOKENIZERS[kind][0]}", f"open_{kind}:1",
                   "a()", "a()", rival="tokenizers", tolerance=0,
                   check=("tensor{#a()}", "[a().get_vocab_size()]"))

@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 
 import vocabularies
+from rows import LARGE_KINDS
 from side import serve
 from torch_side import seconds
 
@@ -77,6 +78,6 @@ def opening(kind):
 factories = {f"{word}_{kind}_{language}": make(kind, language)
              for word, make in (("encode", encoding), ("decode", decoding))
              for kind in vocabularies.KINDS for language in vocabularies.ENDINGS}
-factories.update((f"open_{kind}", opening(kind)) for kind in vocabularies.LARGE_KINDS)
+factories.update((f"open_{kind}", opening(kind)) for kind in LARGE_KINDS)
 serve(SimpleNamespace(name=library.name, seconds=seconds, window=0.01, place=lambda x: x,
                       factories=factories))

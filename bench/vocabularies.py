@@ -12,7 +12,7 @@ import sys
 import sysconfig
 
 from directories import once
-from rows import TEXT
+from rows import LARGE_KINDS, TEXT
 
 WORDS = 30000
 TRAINED_ON = 8 << 20
@@ -20,7 +20,6 @@ PIECE = 4096                # bytes of what is encoded at once, at least; to the
 ENDINGS = {"english": ("METADATA", "*.md", "*.rst", "LICENSE*"), "code": ("*.py",)}
 KINDS = ("bpe", "wordpiece", "unigram")
 LARGE = 10_000_000          # bytes of a made tokenizer.json
-LARGE_KINDS = ("bpe", "unigram")
 LONGEST = 15                # letters of a made token
 
 

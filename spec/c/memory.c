@@ -230,7 +230,7 @@ static void dropped_pages_serve_again (heed_context *cx) {
 }
 
 
-/* What is cached makes room for scratch memory, but where a host has an allocator of its own. */
+/* Cached bytes make room for scratch memory, but where a host has an allocator of its own. */
 static void scratch_takes_from_the_cache (void) {
   failing a = {.countdown = -1};
   for (int own = 0; own < 2 && !HEED_EXACT; own++) {
@@ -265,7 +265,7 @@ size_t __wrap_machine_resident (void);
 size_t __wrap_machine_memory (void) { return is_told ? left : __real_machine_memory(); }
 size_t __wrap_machine_resident (void) { return is_told ? touched : __real_machine_resident(); }
 
-/* What heed has touched is no more among what is left, but fits as well. */
+/* Memory that heed has touched is no more among what is left, but fits as well. */
 static void machines_have_limits (heed_context *cx) {
   memory_account *m = &cx->storages.account;
   check(scratch_take(cx, 8 * MIB), "memory");

@@ -256,11 +256,14 @@ torch_words.chat = {
 }
 
 
+-- With the names of options that all calls for texts have.
+local function for_texts(words)
+  words.batch_size, words.max_length, words.max_seq_length = "batch = n", CUT, CUT
+  return words
+end
+
 ---Options of models of texts in the library sentence-transformers.
-torch_words.embed = {
-  batch_size = "batch = n",
-  max_length = CUT,
-  max_seq_length = CUT,
+torch_words.embed = for_texts{
   normalize_embeddings = "nothing: modules.json says so; vectors:normalize(2, -1) does it",
   prompt_name = 'prompt = "query", by its name in the directory',
   truncate_dim = "dims = n",
@@ -268,18 +271,10 @@ torch_words.embed = {
 
 
 ---Options of its rerankers, and of pipelines of the library transformers.
-torch_words.classify = {
-  batch_size = "batch = n",
-  max_length = CUT,
-  max_seq_length = CUT,
-  text_pair = 'pair = "a second text"',
-}
+torch_words.classify = for_texts{text_pair = 'pair = "a second text"'}
 
 ---The same of `score`, and the pair of `classify`.
-torch_words.score = {
-  batch_size = "batch = n",
-  max_length = CUT,
-  max_seq_length = CUT,
+torch_words.score = for_texts{
   pair = "the query and the texts, which are the pairs, as arguments",
 }
 

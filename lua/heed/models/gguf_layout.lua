@@ -74,7 +74,7 @@ gguf_layout.keys = {
   ["rope.freq_base"] = {"rope_theta", "float32"},
 }
 
----Those of counts that each file has.
+---Keys of counts that each file has.
 gguf_layout.counts = {"attention.head_count", "block_count", "embedding_length",
                       "feed_forward_length"}
 

@@ -24,8 +24,12 @@ local WHO <const> = "nn.lora"
 local Linear, Parameter = layers.Linear, parameter.Parameter
 
 
--- A and B of one layer: float32 beside 16-bit floats and blocks, since optimizers keep their state
--- in the type of what they train.
+-- The type of A and B beside a weight: float32 beside 16-bit floats and blocks, since optimizers
+-- keep their state in the type of what they train.
+local function wide_type(weight) return weight.dtype == "float64" and "float64" or "float32" end
+
+
+-- A and B of one layer.
 local Adapter = extend("nn.Adapter", {forward = 1})
 
 function Adapter:init(weight, rank, scale, dropout)
@@ -34,8 +38,7 @@ function Adapter:init(weight, rank, scale, dropout)
   end
   rank, scale = options.count(WHO, "rank", rank), options.positive(WHO, "scale", scale)
   local outputs, inputs = weight:size()
-  local dtype = weight.dtype == "float64" and "float64" or "float32"
-  local like = {dtype = dtype, device = weight.device}
+  local like = {dtype = wide_type(weight), device = weight.device}
   self.down = Parameter(heed.empty(rank, inputs, like))
   self.up = Parameter(heed.zeros(outputs, rank, like))
   self.scale = scale
@@ -99,8 +102,7 @@ end
 local function sum_of(layer)
   local adapter = adapter_of(layer)
   sources[layer] = source_of(layer)
-  local weight = layer.weight
-  local wide = weight.dtype == "float64" and "float64" or "float32"
+  local weight, wide = layer.weight, wide_type(layer.weight)
   return heed.keep(heed.no_grad(heed.autocast, false, function()
     local more = adapter.up:to(wide):matmul(adapter.down:to(wide)) * adapter.scale
     local sum = weight:to(wide) + more
