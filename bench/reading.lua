@@ -26,6 +26,7 @@ local function drawn(type, packed, n)
   local rows, weight = heed.randn(n, COLUMNS), heed.randn(ROWS, COLUMNS)
   if type:find "float" then rows, weight = rows:to(type), weight:to(type)
   else weight = heed.quantize(weight, type) end
+  collectgarbage()                            -- nothing but the file's tensor counts below
   local before <const> = heed.memory().live
   local list = {loaded(weight)}
   local bytes <const> = heed.memory().live - before

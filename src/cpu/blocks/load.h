@@ -160,8 +160,8 @@ enum {
 };
 
 
-/* How quants stand in vectors where a few rows of x are multiplied: see load_nibbles_across and
-   load_in_halves. */
+/* How quants and numbers stand in vectors where a few rows of x are multiplied: see
+   load_nibbles_across and load_in_halves, where quants stand alike. */
 typedef enum quant_order { QUANTS_PLAIN, QUANTS_ACROSS, QUANTS_IN_HALVES } quant_order;
 
 #define ORDER_OF(name) (LOW_##name > 0 ? QUANTS_ACROSS : \
@@ -334,36 +334,41 @@ INLINED void load_q5_k (const uint8_t *b, int n, loaded *to) {
 
 
 /*
-** The same block as it lies: 64 bytes, of which the low halves are groups 0 and 2 of 32 elements,
-** the high ones groups 1 and 3; then those of groups 4 to 7. Of eight numbers, those of groups
-** 0, 1, 4, 5, 2, 3, 6 and 7.
+** The same block across: low halves of 128 bytes are groups 0, 2, 4 and 6 of 32 elements, in lanes
+** of 128 bits, and high ones groups 1, 3, 5 and 7; the first sixteen of each stand in one vector
+** and the others in the next one. Of eight numbers, those of groups 0, 1, 4, 5, 2, 3, 6 and 7.
 */
 typedef struct loaded_halves {
   __m512i q[SPAN_VECTORS];
+  int shift;                       /* bits by which the sums of high halves are too large */
   __m256 scale, most;              /* most: what is to be subtracted */
 } loaded_halves;
 
 INLINED void load_in_halves (const uint8_t *b, int low, int fifths, loaded_halves *to) {
   const __m128i order = _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
   const __m512i eight = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-  const __m512i fours = _mm512_set1_epi8(15), sixteens = _mm512_set1_epi8(16);
+  const __m512i lows = _mm512_set1_epi8(15), highs = _mm512_set1_epi8((char)0xf0);
   const __m512i numbers = _mm512_cvtepu8_epi32(_mm_shuffle_epi8(sixes_of(b), order));
   const __m512 two = _mm512_castps128_ps512(_mm_cvtph_ps(_mm_cvtsi32_si128((int)bits_at(b))));
   const __m512 all = _mm512_mul_ps(_mm512_cvtepi32_ps(numbers), _mm512_permutexvar_ps(eight, two));
+  const __m512i one = read_once(b + low), other = read_once(b + low + 64);
   to->scale = _mm512_castps512_ps256(all);
   to->most = _mm512_extractf32x8_ps(all, 1);
-  UNROLL for (int part = 0; part < 2; part++) {
-    const __m512i v = read_once(b + low + 64 * part);
-    to->q[2 * part] = _mm512_and_si512(v, fours);
-    to->q[2 * part + 1] = _mm512_and_si512(_mm512_srli_epi16(v, 4), fours);
+  to->shift = fifths > 0 ? 0 : 4;
+  UNROLL for (int half = 0; half < 2; half++) {
+    const __m512i v = _mm512_shuffle_i32x4(one, other, half == 0 ? 0x88 : 0xdd);
+    to->q[half] = _mm512_and_si512(v, lows);
+    to->q[half + 2] = fifths > 0 ? _mm512_and_si512(_mm512_srli_epi16(v, 4), lows)
+                                 : _mm512_and_si512(v, highs);
   }
   if (fifths == 0) return;
-  const __m512i bits = _mm512_broadcast_i64x4(bytes_at(b + fifths));
   UNROLL for (int i = 0; i < SPAN_VECTORS; i++) {
-    const int first = i / 2 * 4 + i % 2;       /* the bit of the first group; the other's is +2 */
-    const __m512i turns = _mm512_inserti64x4(_mm512_set1_epi32((4 - first) & 31),
-                                             _mm256_set1_epi32((2 - first) & 31), 1);
-    to->q[i] = _mm512_ternarylogic_epi32(to->q[i], _mm512_rolv_epi32(bits, turns), sixteens, 0xf8);
+    const uint8_t *at = b + fifths + i % 2 * 16;
+    const __m512i bits = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)at));
+    int turns[16];                 /* lane j / 4 has its bits of the group i / 2 + j / 4 * 2 */
+    UNROLL for (int j = 0; j < 16; j++) turns[j] = (4 - i / 2 - j / 4 * 2) & 31;
+    to->q[i] = _mm512_ternarylogic_epi32(
+        to->q[i], _mm512_rolv_epi32(bits, _mm512_loadu_si512(turns)), _mm512_set1_epi8(16), 0xf8);
   }
 }
 

@@ -116,16 +116,6 @@ INLINED void turn_across (__m512i v[4]) {
 }
 
 
-/* Elements in order become as quants in halves. */
-INLINED void turn_halves (__m512i v[4]) {
-  UNROLL for (int i = 0; i < 4; i += 2) {
-    const __m512i first = v[i];
-    v[i] = _mm512_shuffle_i64x2(first, v[i + 1], 0x44);
-    v[i + 1] = _mm512_shuffle_i64x2(first, v[i + 1], 0xee);
-  }
-}
-
-
 /* The lanes of group_sizes, and those of sums, in the order in which the span has its numbers. */
 INLINED __m512i lanes_of_sizes (quant_order order) {
   if (order == QUANTS_ACROSS)
@@ -174,8 +164,7 @@ VNNI static void vnni_round (vnni_span *to, int64_t rows, const float *x, int64_
       all[i] = as_bytes(q);
       dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), all[i]);
     }
-    if (order == QUANTS_ACROSS) turn_across(all);
-    else if (order == QUANTS_IN_HALVES) turn_halves(all);
+    if (order != QUANTS_PLAIN) turn_across(all);
     UNROLL for (int i = 0; i < SPAN_VECTORS; i++) _mm512_store_si512(to->q + 64 * i, all[i]);
     __m512i sums = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
     if (group == ROUND_GROUP) sums = sums_of_halves(sums);
@@ -212,19 +201,37 @@ VNNI INLINED __m512i vnni_sums_of_groups (const heed_type type, const loaded *s,
   return group == ROUND_GROUP ? sums_of_halves(all) : all;
 }
 
-/* The same of quants across, with the offset. Sums of eight products are below 32768. */
+/* Products of quants across: those of sixteen elements in the four sums of a lane. */
+VNNI INLINED void vnni_dots_across (const __m512i q[SPAN_VECTORS], const vnni_span *x,
+                                    __m512i dots[2]) {
+  UNROLL for (int i = 0; i < 2; i++) {
+    dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), q[2 * i],
+                                  _mm512_load_si512(x->q + 128 * i));
+    dots[i] = _mm512_dpbusd_epi32(dots[i], q[2 * i + 1], _mm512_load_si512(x->q + 128 * i + 64));
+  }
+}
+
+/* The same, added up for each group, with the offset. Sums of eight products are below 32768. */
 VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x, bool has_offset) {
   const __m512i offset = has_offset ? _mm512_load_si512(x->offset) : _mm512_setzero_si512();
   __m512i dots[2];
-  UNROLL for (int odd = 0; odd < 2; odd++) {
-    dots[odd] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), s->q[2 * odd],
-                                    _mm512_load_si512(x->q + 128 * odd));
-    dots[odd] = _mm512_dpbusd_epi32(dots[odd], s->q[2 * odd + 1],
-                                    _mm512_load_si512(x->q + 128 * odd + 64));
-  }
+  vnni_dots_across(s->q, x, dots);
   const __m512i both = _mm512_packs_epi32(dots[0], dots[1]);
   const __m512i two = _mm512_dpwssd_epi32(offset, both, _mm512_set1_epi16(1));
   return _mm512_add_epi32(two, _mm512_shuffle_epi32(two, _MM_PERM_CDAB));
+}
+
+/* The same of quants in halves. */
+VNNI INLINED __m256i vnni_sums_in_halves (const loaded_halves *s, const vnni_span *x) {
+  __m512i dots[2];
+  vnni_dots_across(s->q, x, dots);
+  if (s->shift > 0) dots[1] = _mm512_srai_epi32(dots[1], (unsigned)s->shift);
+  const __m512i two = _mm512_madd_epi16(_mm512_packs_epi32(dots[0], dots[1]),
+                                        _mm512_set1_epi16(1));
+  const __m256 first = _mm256_castsi256_ps(_mm512_castsi512_si256(two));
+  const __m256 other = _mm256_castsi256_ps(_mm512_extracti64x4_epi64(two, 1));
+  return _mm256_add_epi32(_mm256_castps_si256(_mm256_shuffle_ps(first, other, 0x88)),
+                          _mm256_castps_si256(_mm256_shuffle_ps(first, other, 0xdd)));
 }
 
 
@@ -234,17 +241,10 @@ VNNI INLINED void vnni_step_in_halves (const heed_type type, const uint8_t *w, c
   loaded_halves s;
   load_span_in_halves(type, w, &s);
   UNROLL for (int r = 0; r < rows; r++) {
-    __m512i dots[SPAN_VECTORS];
-    UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
-      dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), s.q[i],
-                                    _mm512_load_si512(x[r].q + 64 * i));
-    const __m512i all = small_sums_of_four(dots[0], dots[1], dots[2], dots[3]);
-    const __m256i low = _mm512_castsi512_si256(all), high = _mm512_extracti64x4_epi64(all, 1);
-    const __m256i groups = _mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20),
-                                            _mm256_permute2x128_si256(low, high, 0x31));
+    const __m256 groups = _mm256_cvtepi32_ps(vnni_sums_in_halves(&s, x + r));
     const __m256 scale = _mm256_mul_ps(s.scale, _mm256_load_ps(x[r].scale));
     const __m256 before = _mm512_castps512_ps256(sum[r]);
-    const __m256 more = _mm256_fmadd_ps(_mm256_cvtepi32_ps(groups), scale, before);
+    const __m256 more = _mm256_fmadd_ps(groups, scale, before);
     sum[r] = _mm512_castps256_ps512(_mm256_fnmadd_ps(s.most, _mm256_load_ps(x[r].sum), more));
   }
 }
