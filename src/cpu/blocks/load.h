@@ -446,27 +446,15 @@ INLINED void load_span_in_halves (const heed_type type, const uint8_t *b, loaded
   }
 }
 
-/* The number that load_span adds to a quant, which is not negative then, and the largest sum. */
+/* The number that load_span adds to a quant, which is not negative then. */
 enum {
   ZERO_q8_0 = 128, ZERO_q4_0 = 8, ZERO_q4_1 = 0, ZERO_q5_0 = 16, ZERO_q5_1 = 0, ZERO_q2_k = 128,
   ZERO_q3_k = 128, ZERO_q4_k = 0, ZERO_q5_k = 0, ZERO_q6_k = 32
-};
-enum {
-  MOST_q8_0 = 255, MOST_q4_0 = 15, MOST_q4_1 = 15, MOST_q5_0 = 31, MOST_q5_1 = 31,
-  MOST_q2_k = 131, MOST_q3_k = 131, MOST_q4_k = 15, MOST_q5_k = 31, MOST_q6_k = 63
 };
 
 INLINED int loaded_zero (const heed_type type) {
   switch ((int)type) {
 #define BLOCK(NAME, name, ...) case HEED_##NAME: return ZERO_##name;
-#include "base/blocks.def"
-  }
-  return 0;
-}
-
-INLINED int loaded_most (const heed_type type) {
-  switch ((int)type) {
-#define BLOCK(NAME, name, ...) case HEED_##NAME: return MOST_##name;
 #include "base/blocks.def"
   }
   return 0;

@@ -179,25 +179,14 @@ VNNI static void vnni_round (vnni_span *to, int64_t rows, const float *x, int64_
 }
 
 
-/* sums_of_four, where the sum of two neighbours' sizes is below 32768: 16 bits hold it. */
-INLINED __m512i small_sums_of_four (__m512i a, __m512i b, __m512i c, __m512i d) {
-  const __m512i ones = _mm512_set1_epi16(1);
-  const __m512i ab = _mm512_madd_epi16(_mm512_packs_epi32(a, b), ones);
-  const __m512i cd = _mm512_madd_epi16(_mm512_packs_epi32(c, d), ones);
-  return _mm512_madd_epi16(_mm512_packs_epi32(ab, cd), ones);
-}
-
-
 /* Products of the quants of a span, added up for each group. */
-VNNI INLINED __m512i vnni_sums_of_groups (const heed_type type, const loaded *s,
-                                          const vnni_span *x, const int group) {
+VNNI INLINED __m512i vnni_sums_of_groups (const loaded *s, const vnni_span *x,
+                                          const int group) {
   __m512i dots[SPAN_VECTORS];
   UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
     dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), s->q[i],
                                   _mm512_load_si512(x->q + 64 * i));
-  const __m512i all = 8 * 128 * loaded_most(type) < 32768
-                      ? small_sums_of_four(dots[0], dots[1], dots[2], dots[3])
-                      : sums_of_four(dots[0], dots[1], dots[2], dots[3]);
+  const __m512i all = sums_of_four(dots[0], dots[1], dots[2], dots[3]);
   return group == ROUND_GROUP ? sums_of_halves(all) : all;
 }
 
@@ -269,7 +258,7 @@ VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int gro
     const vnni_span *each = x + r;
     const bool has_offset = loaded_zero(type) > 0;
     __m512i all = across ? vnni_sums_across(&s, each, has_offset)
-                         : vnni_sums_of_groups(type, &s, each, group);
+                         : vnni_sums_of_groups(&s, each, group);
     if (has_offset && !across) all = _mm512_add_epi32(all, _mm512_load_si512(each->offset));
     const __m512 dots = _mm512_cvtepi32_ps(all), values = _mm512_load_ps(each->sum);
     const __m512 scale = _mm512_mul_ps(s.scale, _mm512_load_ps(each->scale));
