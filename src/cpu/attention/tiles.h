@@ -293,7 +293,7 @@ static void FN(attend_tiles) (attend *a) {
   if (a->B * a->H * a->queries == 0) return;
   const int64_t split = FN(split_of)(a), splits = (FN(panels_of)(a) - 1) / split + 1;
   const int64_t cost = split * PANEL * (a->keys + 8) * (a->D + a->Dv + 16);    /* about a flop */
-  run_pieces(a, a->workspace, a->B * a->H * splits, 1000000 / cost, FN(tiles_piece), a);
+  run_pieces(a, a->workspace, a->B * a->H * splits, 500000 / cost, FN(tiles_piece), a);
 }
 
 #endif

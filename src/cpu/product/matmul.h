@@ -22,8 +22,10 @@
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
 #define BLOCK_COLUMNS 512          /* of packed b, and of c: it is read for each block of depth */
 #define BLOCK_ROWS (16 * TILE_ROWS)
-#define PIECE_COLUMNS (4 * PANEL)  /* of a block, for one thread */
+#define PIECE_COLUMNS (4 * PANEL)  /* of a block, for one thread; */
+#define FEW_PIECES 8               /* or of a panel, where a thread has fewer than so many */
 #define DIRECT_BYTES (1 << 18)     /* of b that need not be packed: it stays in the second cache */
+#define DEEP_BYTES (1 << 18)       /* of a, read for each panel of kept b: as above */
 #define FEW_ROWS 8                 /* of a, while b is read once */
 #define LINES 8                    /* of b, read side by side */
 #define LINE_ROWS 4                /* of a, at a time */

@@ -12,7 +12,7 @@ typedef struct FN(block) {
   T *packed_a, *packed_b;          /* the first may be NULL */
   int64_t packed_depth;            /* of packed_b, from one of its panels to the next */
   bool kept;                       /* packed_b was packed before: it comes from memory */
-  int64_t column_pieces;
+  int64_t piece_columns, column_pieces;
 } FN(block);
 
 
@@ -133,9 +133,9 @@ static void FN(block_piece) (void *arg, int64_t from, int64_t to) {
   const FN(one) *x = &d->x;
   for (int64_t at = from; at < to && (at == from || !cpu_stopped(x->m->self)); at++) {
     const int64_t row = at / d->column_pieces * BLOCK_ROWS;
-    const int64_t column = at % d->column_pieces * PIECE_COLUMNS;
+    const int64_t column = at % d->column_pieces * d->piece_columns;
     FN(block_part)(d, row, smaller(x->rows - row, BLOCK_ROWS), column,
-                   smaller(x->columns - column, PIECE_COLUMNS));
+                   smaller(x->columns - column, d->piece_columns));
   }
 }
 
@@ -146,17 +146,20 @@ static void FN(pack_b) (FN(block) *d) {
 }
 
 
-/* b is packed. */
+/* b is packed. A few pieces would be shared out unequally: they are of single panels. */
 static void FN(run_block) (FN(block) *d) {
   pool *threads = d->x.m->self->pool;
   const int64_t depth = d->x.p.depth, rows = d->x.rows, columns = d->x.columns;
+  const int64_t row_pieces = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+  const bool few = row_pieces * columns < FEW_PIECES * PIECE_COLUMNS * pool_threads(threads);
   if (d->packed_a != NULL)
     pool_run(threads, (rows + TILE_ROWS - 1) / TILE_ROWS, 32768 / (depth * TILE_ROWS) + 1,
              FN(pack_a_piece), d);
-  d->column_pieces = (columns + PIECE_COLUMNS - 1) / PIECE_COLUMNS;
-  const int64_t cost = 2 * smaller(rows, BLOCK_ROWS) * smaller(columns, PIECE_COLUMNS) * depth;
-  pool_run_uneven(threads, (rows + BLOCK_ROWS - 1) / BLOCK_ROWS * d->column_pieces,
-                  PIECE_FLOPS / (cost + 100) + 1, FN(block_piece), d);
+  d->piece_columns = few ? PANEL : PIECE_COLUMNS;
+  d->column_pieces = (columns + d->piece_columns - 1) / d->piece_columns;
+  const int64_t cost = 2 * smaller(rows, BLOCK_ROWS) * smaller(columns, d->piece_columns) * depth;
+  pool_run_uneven(threads, row_pieces * d->column_pieces, PIECE_FLOPS / (cost + 100) + 1,
+                  FN(block_piece), d);
 }
 
 
@@ -203,18 +206,46 @@ static T *FN(all_packed) (const FN(one) *x) {
 }
 
 
-/* False: b is not kept. */
+typedef struct FN(weights) {
+  const FN(one) *x;
+  T *all;
+} FN(weights);
+
+/* Some columns, and the depth from k on. */
+static FN(block) FN(kept_block) (const FN(weights) *d, int64_t j, int64_t columns, int64_t k) {
+  FN(block) e = FN(block_of)(d->x, j, columns, k);
+  e.packed_depth = d->x->p.depth;
+  e.packed_b = d->all + j * e.packed_depth + k * PANEL;
+  e.kept = true;
+  return e;
+}
+
+
+/* Some panels, through all depth. */
+static void FN(kept_piece) (void *arg, int64_t from, int64_t to) {
+  const FN(weights) *d = arg;
+  for (int64_t k = 0; k < d->x->p.depth && (k == 0 || !cpu_stopped(d->x->m->self));
+       k += BLOCK_DEPTH) {
+    const FN(block) e = FN(kept_block)(d, from * PANEL, (to - from) * PANEL, k);
+    FN(block_part)(&e, 0, e.x.rows, 0, e.x.columns);
+  }
+}
+
+
+/* False: b is not kept. Threads share the columns of a few rows: sums stay in their caches. */
 static bool FN(panels_kept) (const FN(one) *x) {
-  T *all = FN(all_packed)(x);
-  for (int64_t j = 0; all != NULL && j < x->columns; j += BLOCK_COLUMNS)
-    for (int64_t k = 0; k < x->p.depth && !cpu_stopped(x->m->self); k += BLOCK_DEPTH) {
-      FN(block) d = FN(block_of)(x, j, BLOCK_COLUMNS, k);
-      d.packed_b = all + j * x->p.depth + k * PANEL;
-      d.packed_depth = x->p.depth;
-      d.kept = true;
-      FN(run_block)(&d);
+  FN(weights) d = {x, FN(all_packed)(x)};
+  const int64_t depth = x->p.depth;
+  if (d.all == NULL) return false;
+  if (x->rows * depth <= DEEP_BYTES / BYTES)
+    pool_run_uneven(x->m->self->pool, (x->columns + PANEL - 1) / PANEL,
+                    PIECE_FLOPS / (2 * x->rows * PANEL * depth + 100) + 1, FN(kept_piece), &d);
+  else for (int64_t j = 0; j < x->columns; j += BLOCK_COLUMNS)
+    for (int64_t k = 0; k < depth && !cpu_stopped(x->m->self); k += BLOCK_DEPTH) {
+      FN(block) e = FN(kept_block)(&d, j, BLOCK_COLUMNS, k);
+      FN(run_block)(&e);
     }
-  return all != NULL;
+  return true;
 }
 
 /* }================================================================== */
