@@ -536,6 +536,8 @@ describe("ids of a chat", function()
       assert.same(wanted, counts(name:sub(1, 5)))
     end
     assert.same({1, 2, 0}, wanted)
+    local clock = {template = "{{ strftime_now(messages[0].content) }}", ids = true}
+    assert.is_true(#m:chat({{role = "user", content = special[2]}}, clock) > 1)
     local text = m:chat({{role = "user", content = "<|eot_id|>"}}, {variables = o.variables})
     local ids = m:chat({{role = "user", content = "<|eot_id|>"}}, o)
     assert.equal(text, m.tokenizer:decode(ids, {special = true}))

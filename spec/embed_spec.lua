@@ -124,6 +124,9 @@ describe("vectors of texts", function()
     close(cut, heed.normalize(each(m, wanted)[{{}, {1, 2}}], 2, -1))
     m:to("bfloat16")
     assert.equal("bfloat16", m:embed(ROWS).dtype)
+    local full, blocks = load(place), assert(heed.models.load(place.path, {quantize = "q8_0"}))
+    assert.equal("q8_0", blocks.sentences.dense[1].linear.weight.dtype)
+    assert.is_true((blocks:embed(ROWS) - full:embed(ROWS)):abs():max():item() < 0.1)
   end)
 
   it("come back in order, alone as in a batch of any size", function()
@@ -222,7 +225,9 @@ describe("texts", function()
     end
     assert.matches("at least 1 expected as option max, got 0",
                    message(m.embed, m, {{1, 2}}, {max = 0}))
-    assert.equal(2, m:embed({{1, 2, 3}, {2}}, {max = 1}):dim())
+    assert.matches("embed: text 1: at most 1 ids expected with option max, got 3",
+                   message(m.embed, m, {{1, 2, 3}, {2}}, {max = 1}))
+    assert.equal(2, m:embed({{1, 2, 3}, {2}}, {max = 3}):dim())
     local place <close> = with_texts(PROMPTS, {include_prompt = false})
     m = load(place)
     assert.matches("option max: 5 to 64 expected, got 4", message(m.embed, m, "a", {max = 4}))

@@ -151,7 +151,6 @@ describe("words of a model", function()
     assert.is_true(n >= 4, n)
   end)
 
-
   it("are the golden ids of T5 and BART, and stop at their ends", function()
     for _, name in ipairs{"t5", "bart"} do
       local place <close> = directories.make(name)
@@ -174,6 +173,9 @@ describe("words of a model", function()
       m:train()
       m:generate(prompts[1], {max = 1})
       assert.same({{false}, true}, {modes, m.source.training})
+      local cache = nn.Cache()
+      m:generate(prompts[1], {max = 1, cache = cache})
+      assert.matches("an empty cache expected", message(m.generate, m, {9}, {cache = cache}))
       local unknown = assert(heed.models.load(place.path))
       unknown.generation.decoder_start_token_id = nil
       assert.matches("decoder_start_token_id expected",

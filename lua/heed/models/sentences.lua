@@ -1,6 +1,7 @@
 -- The files of sentence-transformers beside a model: how features become a vector for each text
 -- (modules.json), prompts, and how many tokens a text may have.
 
+local blocks = require "heed.internal.blocks"
 local layers = require "heed.nn.layers"
 local lower = require "heed.models.lower"
 local names = require "heed.models.names"
@@ -204,7 +205,8 @@ end
 ---@field dims? integer the first numbers of each vector alone, normed again where the directory
 ---norms them
 ---@field batch? integer how many texts are computed at once; 32 unless given
----@field max? integer how many tokens a text may have, in place of what the directory says
+---@field max? integer how many tokens a text may have, in place of what the directory says; lists
+---of ids are taken as they are, and refused where they have more
 ---@field parse? boolean whether special tokens that a text spells become those, as
 ---sentence-transformers has it; true unless given
 
@@ -246,7 +248,9 @@ local function ids_of(model, plan, text, prompt, i, o)
   if heed.is_tensor(text) and text:dim() == 1 then text = text:totable() end
   if type(text) == "table" then
     if next(text) == nil then heed.fail("embed: text %d: at least one id expected, got none", i) end
-    return options.ids(("embed: text %d"):format(i), text)
+    local ids = options.ids(("embed: text %d"):format(i), text)
+    if not o.max or #ids <= o.max then return ids end
+    heed.fail("embed: text %d: at most %d ids expected with option max, got %d", i, o.max, #ids)
   end
   heed.fail("embed: a text or a list of ids expected at position %d, got %s", i, options.kind(text))
 end
@@ -268,8 +272,8 @@ end
 -- The results of the other modules.
 local function finished(plan, x)
   for _, dense in ipairs(plan.dense) do
-    local linear = dense.linear
-    x = dense.activation(linear(x:to(linear.weight.dtype)))
+    local type = dense.linear.weight.dtype
+    x = dense.activation(dense.linear(x:to(blocks[type] and "float32" or type)))
   end
   return plan.normalize and x:normalize(2, -1) or x
 end

@@ -221,6 +221,10 @@ local function source_of(model, prompts, o)
   local rows = {}
   for b, prompt in ipairs(prompts) do rows[b] = prompt.ids end
   if not model.is_sequence then return model, rows, {} end
+  if Cache.is(o.cache) and o.cache:length() > 0 then
+    fail("generate: an empty cache expected beside another source, got one of %d positions",
+         o.cache:length())
+  end
   local start = generation.ids(o.own, "decoder_start_token_id")[1]
                 or fail("generate: decoder_start_token_id expected in generation_config.json")
   local ids, lengths = heed.pad(rows)

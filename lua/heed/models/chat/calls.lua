@@ -476,13 +476,14 @@ end
 
 
 local function strftime_now(args)
-  local format = as_text(args[1], "strftime_now").bytes
+  local text = as_text(args[1], "strftime_now")
+  local format = text.bytes
   if format:gsub("%%[aAbBdHIjmMpSUwWxXyYcZ%%]", ""):find("%", 1, true) then
     refuse("the template asks for the date as '%s', which is not known", format)
   end
   local clock = os and os.date
   if not clock then refuse("the template asks for the date, which this program does not tell") end
-  return Text.of(clock(format))
+  return Text.of(clock(format), text.marks:match "m")
 end
 
 
