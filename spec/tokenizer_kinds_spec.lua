@@ -41,6 +41,28 @@ local SPACED <const> = {type = "ByteLevel", add_prefix_space = true, trim_offset
                         use_regex = true}
 
 
+describe("the BPE model", function()
+  local function added(content, parts, more)
+    local model = bpe{"?", "a", "b"}
+    for name, part in pairs(more or {}) do model[name] = part end
+    parts.added_tokens = json.array{{id = 3, content = content, special = true}}
+    return with(model, parts)
+  end
+
+  it("has no added tokens among its own", function()
+    local function names(tok, text)
+      return #tok:encode(text, {special = false}):eq(tok:id "?"):nonzero()
+    end
+    assert.equal(1, names(assert(added("c", {})), "acb"))
+    local lower = assert(added("ab", {normalizer = {type = "Lowercase"}}, {ignore_merges = true}))
+    assert.equal(2, #lower:encode("AB", {special = false}))
+    local tok, why = added("c", {}, {merges = json.array{{"a", "c"}}})
+    assert.is_nil(tok)
+    assert.matches("two tokens of the vocabulary expected", why)
+  end)
+end)
+
+
 describe("the normalizer", function()
   it("Nmt drops control characters and makes spaces of blanks and marks", function()
     compare(assert(with(LETTERS, {normalizer = {type = "Nmt"}})), {

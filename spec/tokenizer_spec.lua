@@ -200,6 +200,28 @@ describe("heed.tokenizer", function()
     return tok == nil and why
   end
 
+  it("gives what belongs to its text, though a finalizer gives it another one meanwhile", function()
+    local tok = heed.tokenizer.train{kind = "bpe", text = ("the cat sat "):rep(9), vocabulary = 270}
+    local text, other, calls = ("cat "):rep(20), ("the "):rep(200), 0
+    local _, right = tok:encode(text, {offsets = true})
+    local function again()
+      return setmetatable({}, {__gc = function()
+        calls = calls + 1
+        tok:encode(other)
+        if calls < 30 then again() end
+      end})
+    end
+    again()
+    collectgarbage("incremental", 1, 1000, 30)     -- a cycle at each allocation
+    local equal = true
+    while calls < 30 do
+      local _, offsets = tok:encode(text, {offsets = true})
+      equal = equal and offsets:equal(right)
+    end
+    collectgarbage("incremental", 200, 100, 13)
+    assert.is_true(equal)
+  end)
+
   it("finds the longest of the added tokens at a place", function()
     for _, other in ipairs{"<|end_of_text|>", "<|begin_of_text|>"} do
       local tok = assert(changed(('"content":"%s"'):format(other), '"content":"<|eot_id|>>"'))

@@ -5,9 +5,14 @@
 #include "heed_text.h"
 #include "lua_heed.h"
 
+#include <string.h>
+
 static const char tokenizer_key = 0, stream_key = 0, trainer_key = 0;     /* of metatables */
 
-typedef struct owner { heed_tokenizer *t; } owner;
+typedef struct owner {
+  heed_tokenizer *t;
+  uint64_t calls;                  /* that wrote its result */
+} owner;
 
 
 static bool is_of (lua_State *L, int i, const void *key) {
@@ -26,11 +31,13 @@ static owner *owner_at (lua_State *L, int i) {
 }
 
 
-static heed_tokenizer *check_tokenizer (lua_State *L) {
+static owner *check_owner (lua_State *L) {
   owner *o = owner_at(L, 1);
   if (o == NULL || o->t == NULL) raise(L, "a tokenizer expected, got %s", describe(L, 1));
-  return o->t;
+  return o;
 }
+
+static heed_tokenizer *check_tokenizer (lua_State *L) { return check_owner(L)->t; }
 
 
 /* After the context nothing is left to free. */
@@ -48,7 +55,7 @@ static int l_read (lua_State *L) {
   heed_context *cx = enter(L)->cx;
   const char *text = luaL_checklstring(L, 1, &n);
   owner *o = lua_newuserdatauv(L, sizeof *o, 0);
-  o->t = NULL;
+  *o = (owner){NULL, 0};
   lua_rawgetp(L, LUA_REGISTRYINDEX, &tokenizer_key);
   lua_setmetatable(L, -2);
   o->t = heed_tokenizer_read(cx, text, n);
@@ -66,16 +73,34 @@ static heed_tensor *tensor_of (heed_context *cx, int rank, int64_t n, const int6
 }
 
 
-/* The first byte and the last of each token, for Lua. */
-static heed_tensor *offsets_of (lua_State *L, heed_context *cx, const heed_tokens *tokens) {
-  int64_t *at = lua_newuserdatauv(L, 2 * (size_t)tokens->n * sizeof *at + 1, 0);
-  for (int64_t i = 0; i < 2 * tokens->n; i++) {
-    at[i] = tokens->offsets[i] + (i % 2 == 0);
-    if ((i & 0xffff) == 0xffff && heed_interrupted(cx)) return NULL;
+/*
+** The text's tokens in memory of their own, a userdata: to make room for it can run finalizers,
+** which may call the tokenizer, whose result they change. Then the text is read once more.
+*/
+static bool tokenize (lua_State *L, owner *o, const heed_text text[2], const heed_tokenizing *how,
+                      heed_tokens *own) {
+  heed_tokens all;
+  int64_t room = -1, *at = NULL;
+  uint64_t call;
+  do {
+    call = ++o->calls;
+    if (!heed_tokenize(o->t, text[0].at, text[0].n, text[1].at, text[1].n, how, &all)) return false;
+    if (all.n > room) {
+      if (at != NULL) lua_pop(L, 1);
+      room = all.n;
+      at = lua_newuserdatauv(L, 4 * (size_t)room * sizeof *at + 1, 0);
+    }
+  } while (o->calls != call);
+  size_t bytes = (size_t)all.n * sizeof *at;
+  *own = (heed_tokens){.n = all.n, .ids = at, .types = at + all.n, .offsets = at + 2 * all.n};
+  if (all.n == 0) return true;
+  memcpy(at, all.ids, bytes);
+  memcpy(at + all.n, all.types, bytes);
+  for (int64_t i = 0; i < 2 * all.n; i++) {
+    at[2 * all.n + i] = all.offsets[i] + (i % 2 == 0);     /* the first byte and the last, for Lua */
+    if ((i & 0xffff) == 0xffff && heed_interrupted(binding_of(L)->cx)) return false;
   }
-  heed_tensor *t = tensor_of(cx, 2, tokens->n, at);
-  lua_pop(L, 1);
-  return t;
+  return true;
 }
 
 
@@ -86,6 +111,9 @@ static void read_parts (lua_State *L, int i, size_t n, heed_tokenizing *how) {
   if (given == NULL || lua_type(L, i) == LUA_TSTRING || bytes % (2 * sizeof *given) != 0)
     raise_wrong(L, "parse", "a dense int64 tensor of shape (N, 2) on the CPU", i);
   int64_t *at = lua_newuserdatauv(L, bytes + 1, 0), last = 0;
+  size_t now;
+  given = raw_bytes(L, i, &now);               /* finalizers may have given it other memory */
+  if (given == NULL || now != bytes) raise(L, "argument 'parse' was changed meanwhile");
   how->nparts = (int64_t)(bytes / (2 * sizeof *given));
   for (int64_t k = 0; k < how->nparts; k++) {
     at[2 * k] = given[2 * k] - 1;
@@ -102,30 +130,29 @@ static void read_parts (lua_State *L, int i, size_t n, heed_tokenizing *how) {
    whether the first ids go): ids; offsets for Lua, the first byte and the last; types: nil where
    they are not asked for. 'parse' may be parts of the text, as offsets are */
 static int l_encode (lua_State *L) {
-  size_t n, npair = 0;
+  heed_text text[2] = {{NULL, 0}, {NULL, 0}};
   heed_context *cx = enter(L)->cx;
   lua_settop(L, 9);
-  heed_tokenizer *t = check_tokenizer(L);
-  const char *text = luaL_checklstring(L, 2, &n);
-  const char *pair = lua_isnil(L, 3) ? NULL : luaL_checklstring(L, 3, &npair);
+  owner *o = check_owner(L);
+  text[0].at = luaL_checklstring(L, 2, &text[0].n);
+  if (!lua_isnil(L, 3)) text[1].at = luaL_checklstring(L, 3, &text[1].n);
   heed_tokenizing how = {.special = lua_toboolean(L, 4), .most = luaL_optinteger(L, 6, 0),
                          .left = lua_toboolean(L, 9)};
-  if (lua_type(L, 5) == LUA_TUSERDATA) read_parts(L, 5, n, &how);
+  if (lua_type(L, 5) == LUA_TUSERDATA) read_parts(L, 5, text[0].n, &how);
   else how.parse = lua_toboolean(L, 5);
   bool offsets = lua_toboolean(L, 7), types = lua_toboolean(L, 8);
+  heed_tokens tokens = {0};
+  named(L);
+  done(L, tokenize(L, o, text, &how, &tokens));
   cell *made[3] = {push_cell(L)};
   for (int i = 1; i < 3; i++) {
     if (i == 1 ? offsets : types) made[i] = push_cell(L);
     else lua_pushnil(L);
   }
-  heed_tokens tokens;
   named(L);
-  bool good = heed_tokenize(t, text, n, pair, npair, &how, &tokens);
-  if (good) {
-    good = (made[0]->t = tensor_of(cx, 1, tokens.n, tokens.ids)) != NULL;
-    if (good && offsets) good = (made[1]->t = offsets_of(L, cx, &tokens)) != NULL;
-    if (good && types) good = (made[2]->t = tensor_of(cx, 1, tokens.n, tokens.types)) != NULL;
-  }
+  bool good = (made[0]->t = tensor_of(cx, 1, tokens.n, tokens.ids)) != NULL;
+  if (good && offsets) good = (made[1]->t = tensor_of(cx, 2, tokens.n, tokens.offsets)) != NULL;
+  if (good && types) good = (made[2]->t = tensor_of(cx, 1, tokens.n, tokens.types)) != NULL;
   done(L, good);
   return 3;
 }
@@ -201,15 +228,16 @@ static int push_text (lua_State *L, bool good, const heed_text *text) {
 /* decode(tokenizer, ids, special): the text of an int64 tensor's tokens */
 static int l_decode (lua_State *L) {
   enter(L);
-  heed_tokenizer *t = check_tokenizer(L);
+  owner *o = check_owner(L);
   size_t bytes;
   const int64_t *ids = raw_bytes(L, 2, &bytes);
   heed_text text = {"", 0};
   if (ids == NULL || lua_type(L, 2) == LUA_TSTRING)
     raise_wrong(L, "ids", "a dense int64 tensor on the CPU", 2);
+  o->calls++;
   named(L);
   int64_t n = (int64_t)(bytes / sizeof *ids);
-  return push_text(L, heed_detokenize(t, ids, n, lua_toboolean(L, 3), &text), &text);
+  return push_text(L, heed_detokenize(o->t, ids, n, lua_toboolean(L, 3), &text), &text);
 }
 
 
@@ -234,23 +262,25 @@ static heed_stream *check_stream (lua_State *L) {
 /* push(tokenizer, stream, id): text */
 static int l_push (lua_State *L) {
   enter(L);
-  heed_tokenizer *t = check_tokenizer(L);
+  owner *o = check_owner(L);
   heed_stream *s = check_stream(L);
   int64_t id = check_integer(L, 3, "id");
   heed_text text = {"", 0};
+  o->calls++;
   named(L);
-  return push_text(L, heed_stream_push(t, s, id, &text), &text);
+  return push_text(L, heed_stream_push(o->t, s, id, &text), &text);
 }
 
 
 /* finish(tokenizer, stream): text */
 static int l_finish (lua_State *L) {
   enter(L);
-  heed_tokenizer *t = check_tokenizer(L);
+  owner *o = check_owner(L);
   heed_stream *s = check_stream(L);
   heed_text text = {"", 0};
+  o->calls++;
   named(L);
-  return push_text(L, heed_stream_finish(t, s, &text), &text);
+  return push_text(L, heed_stream_finish(o->t, s, &text), &text);
 }
 
 

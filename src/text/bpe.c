@@ -58,8 +58,8 @@ static bool read_halves (const json *j, const json_value *v, span half[2]) {
 
 /* A continuing half begins with the prefix, which what they make has once. */
 static bool add_merge (heed_tokenizer *t, const span half[2], uint32_t rank) {
-  uint32_t left = table_find(t, &t->by_name, half[0].at, half[0].n);
-  uint32_t right = table_find(t, &t->by_name, half[1].at, half[1].n);
+  uint32_t left = own_find(t, half[0].at, half[0].n);
+  uint32_t right = own_find(t, half[1].at, half[1].n);
   if (left == NO_ID || right == NO_ID) return fail_at(t, rank, "two tokens of the vocabulary");
   uint32_t skip = t->prefix.n;
   if (skip > half[1].n || memcmp(half[1].at, t->prefix.at, skip) != 0)
@@ -69,7 +69,7 @@ static bool add_merge (heed_tokenizer *t, const span half[2], uint32_t rank) {
   if (n > sizeof small && (both = core_alloc(t->cx, n)) == NULL) return false;
   memcpy(both, half[0].at, half[0].n);
   memcpy(both + half[0].n, half[1].at + skip, half[1].n - skip);
-  uint32_t id = table_find(t, &t->by_name, both, n);
+  uint32_t id = own_find(t, both, n);
   if (both != small) core_free(t->cx, both, n);
   if (id == NO_ID) return fail_at(t, rank, "halves that make a token of the vocabulary");
   merge *m = slot_of(t, pair_of(left, right));
@@ -93,7 +93,7 @@ static uint32_t find_start (const heed_tokenizer *t, const char *at, size_t n, b
     memcpy(name + length, t->suffix.at, t->suffix.n);
     length += t->suffix.n;
   }
-  return table_find(t, &t->by_name, name, length);
+  return own_find(t, name, length);
 }
 
 
@@ -367,7 +367,7 @@ static bool cut_long (heed_tokenizer *t) {
 
 bool bpe_cut (heed_tokenizer *t, const char *word, size_t n) {
   if (t->whole_words) {
-    uint32_t id = table_find(t, t->byte_level ? &t->by_raw : &t->by_name, word, n);
+    uint32_t id = t->byte_level ? table_find(t, &t->by_raw, word, n) : own_find(t, word, n);
     t->slices.n = 0;
     if (id != NO_ID && may_be(t, id)) return give_slice(t, id, (uint32_t)n);
   }

@@ -214,6 +214,8 @@ uint32_t point_of (unsigned char byte);          /* the character of a byte */
 bool name_bytes (span name, char *to, uint32_t *n);
 bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
                       const json_value *added);
+/* The model's own token of that name, or NO_ID. */
+uint32_t own_find (const heed_tokenizer *t, const char *p, size_t n);
 /* A table of the model's own tokens that begin with the prefix, by the bytes behind it. */
 bool own_read (heed_tokenizer *t, id_table *table, span prefix);
 

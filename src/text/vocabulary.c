@@ -195,6 +195,12 @@ bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
 }
 
 
+uint32_t own_find (const heed_tokenizer *t, const char *p, size_t n) {
+  uint32_t id = table_find(t, &t->by_name, p, n);
+  return id != NO_ID && t->tokens[id].own ? id : NO_ID;
+}
+
+
 bool own_read (heed_tokenizer *t, id_table *table, span prefix) {
   if (!table_open(t, table, true, t->count)) return false;
   table->skip = prefix.n;
