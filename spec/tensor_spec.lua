@@ -2,9 +2,32 @@
 
 local heed = require "heed"
 local device = require "spec.support.device"
+local message = require "spec.support.message"
 
 
 describe("a tensor is made", function()
+  it("on the device that its options named, whatever finalizers make of them", function()
+    local rows, on, junk, o = {}, true, nil, nil
+    for i = 1, 20000 do rows[i] = {i} end
+    local function again()
+      setmetatable({}, {__gc = function()
+        if o then o.device = nil end
+        junk = {}
+        for i = 1, 50 do junk[i] = ("j"):rep(70) .. i end
+        if on then again() end
+      end})
+    end
+    for _ = 1, 5 do again() end
+    collectgarbage("incremental", 50, 100, 13)
+    for n = 1, 9 do
+      o = {device = ("d"):rep(75) .. n}
+      assert.matches("got 'dddd", message(heed.tensor, rows, o))
+    end
+    collectgarbage("incremental", 200, 100, 13)
+    on = false
+    assert.is_table(junk)
+  end)
+
   it("from numbers, bools, tables and tensors", function()
     assert.equal("int64", heed.tensor{1, 2}.dtype)
     assert.equal("float32", heed.tensor{1, 2.5}.dtype)

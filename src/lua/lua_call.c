@@ -209,7 +209,10 @@ static void read_factory (reading *r, const char *name) {
   int value = lua_gettop(r->L);
   bool known = name != NULL && makes(r->row);
   if (known && strcmp(name, "requires_grad") == 0) r->requires_grad = check_flag(r->L, value, name);
-  else if (known && strcmp(name, "device") == 0) r->device = check_device(r->L, value);
+  else if (known && strcmp(name, "device") == 0) {
+    r->device = check_device(r->L, value);
+    lua_pushvalue(r->L, value);
+  }
   else refuse_name(r, value - 1);
 }
 

@@ -471,6 +471,15 @@ const char *check_device (lua_State *L, int i) {
 }
 
 
+/* Scripts that run meanwhile may change the options: a copy lies below the option's key. */
+const char *keep_device (lua_State *L) {
+  const char *name = check_device(L, lua_gettop(L));
+  lua_pushvalue(L, -1);
+  lua_insert(L, -3);
+  return name;
+}
+
+
 int64_t axis_of (lua_State *L, int64_t axis, const char *name) {
   if (axis == 0) raise(L, "argument '%s': dimensions count from 1, got 0", name);
   return axis > 0 ? axis - 1 : axis;

@@ -186,6 +186,7 @@ const char *plain_text (lua_State *L, int i);            /* a string without zer
 heed_type check_type_name (lua_State *L, int i);
 const char *nearest_type (const char *name);             /* the type that is meant, or NULL */
 const char *check_device (lua_State *L, int i);
+const char *keep_device (lua_State *L);  /* of an option on top; the call's stack keeps the name */
 int64_t axis_of (lua_State *L, int64_t axis, const char *name);          /* Lua's to C's */
 void check_callable (lua_State *L, int i);
 void open_error (lua_State *L, int internal);

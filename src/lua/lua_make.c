@@ -229,7 +229,7 @@ static factory read_factory (lua_State *L, int i) {
       m.type = check_type_name(L, value);
       m.has_type = true;
     }
-    else if (key == known[2]) m.device = check_device(L, value);
+    else if (key == known[2]) m.device = keep_device(L);
     else m.requires_grad = check_flag(L, value, key);
     lua_pop(L, 1);
   }

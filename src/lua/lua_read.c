@@ -225,7 +225,7 @@ static void read_target_options (lua_State *L, int i, target *to) {
   while ((key = next_option(L, i, 4, known)) != NULL) {
     int value = lua_gettop(L);
     if (key == known[0]) set_type(L, to, check_type_name(L, value));
-    else if (key == known[1]) set_device(L, to, check_device(L, value));
+    else if (key == known[1]) set_device(L, to, keep_device(L));
     else if (key == known[2]) to->copy = check_flag(L, value, key);
     else check_flag(L, value, key);
     lua_pop(L, 1);
