@@ -268,6 +268,10 @@ return {
    "there are not as many keys as values"},
   {heed.attention, {x, heed.zeros(2, 3, 4), x},
    "attention: argument 'key': a tensor of rank 2 expected, got one of shape (2, 3, 4)"},
+  {heed.attention, {x, x:to("float64"), x},
+   "attention: argument 'key': a tensor of type float32 expected, got float64"},
+  {heed.attention, {x, x, x:to("float64")},
+   "attention: argument 'value': a tensor of type float32 expected, got float64"},
   {heed.attention, {heed.zeros(1, 3, 2, 4), heed.zeros(1, 2, 2, 4), heed.zeros(1, 2, 2, 4)},
    "attention: shapes (1, 3, 2, 4) of 'query', (1, 2, 2, 4) of 'key' and (1, 2, 2, 4) of " ..
    "'value' do not fit: the heads of queries are no multiple of those of keys"},
