@@ -152,6 +152,7 @@ return {
   {heed.bmm, {cube, heed.ones(2, 4, 3)},
    "bmm: shapes (1, 3, 4) of 'input' and (2, 4, 3) of 'mat2' do not fit: they are batches " ..
    "of different sizes"},
+  integers("cross_entropy", "input", heed.ones(3, 4, "int64"), ids),
   integers("cross_entropy", "weight", x, ids, {weight = fours}),
   integers("nll_loss", "weight", x, ids, {weight = fours}),
   integers("layer_norm", "weight", x, {4}, fours),
@@ -160,6 +161,7 @@ return {
   integers("rotate_pairs", "input", fours, heed.ones(2), heed.ones(2)),
   integers("rotate_pairs", "cos", x, heed.tensor{1, 1}, heed.ones(2)),
   integers("rotate_pairs", "sin", x, heed.ones(2), heed.tensor{1, 1}),
+  integers("attention", "query", heed.ones(3, 4, "int64"), x, x),
   integers("attention", "bias", x, x, x, {bias = ids}),
   integers("attention", "relative", x, x, x, {relative = heed.ones(5, "int64")}),
   integers("cosine_similarity", "x1", fours, x),
