@@ -152,6 +152,25 @@ return {
   {heed.bmm, {cube, heed.ones(2, 4, 3)},
    "bmm: shapes (1, 3, 4) of 'input' and (2, 4, 3) of 'mat2' do not fit: they are batches " ..
    "of different sizes"},
+  {heed.cosine_similarity, {x, heed.ones(3)},
+   "cosine_similarity: argument 'x2': shape (3) does not broadcast with the shape (3, 4) of " ..
+   "argument 'x1'"},
+  {heed.linear, {x, x, heed.ones(3, "float64")},
+   "linear: types float32 of 'input' and float64 of 'bias' differ; x:to(\"float64\")"},
+  integers("linear", "bias", x, x, ids),
+  {heed.addmm, {heed.ones(3, 3, "float64"), x, heed.ones(4, 3)},
+   "addmm: types float32 of 'mat1' and float64 of 'input' differ; x:to(\"float64\")"},
+  {heed.index_select, {x, 1, heed.ones(3)},
+   "index_select: argument 'index': positions are of type int64, got float32; convert with " ..
+   "to(\"int64\")"},
+  {heed.take_along_dim, {x, x, 1},
+   "take_along_dim: argument 'indices': positions are of type int64, got float32; convert with " ..
+   "to(\"int64\")"},
+  {heed.masked_fill, {x, heed.ones(3, "bool"), 0},
+   "masked_fill: argument 'mask': shape (3) does not broadcast with the shape (3, 4) of " ..
+   "argument 'input'"},
+  {heed.masked_select, {x, x},
+   "masked_select: argument 'mask': a tensor of type bool expected, got float32"},
   integers("cross_entropy", "input", heed.ones(3, 4, "int64"), ids),
   integers("cross_entropy", "weight", x, ids, {weight = fours}),
   integers("nll_loss", "weight", x, ids, {weight = fours}),
