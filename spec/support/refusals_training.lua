@@ -20,6 +20,18 @@ end
 
 local grown, fixed = filled(), filled{capacity = 8}
 
+-- A dimension 3 of two.
+local function beyond(name, ...)
+  return {heed[name], {...}, name .. ": argument 'dim': dimension 3 of a tensor of rank 2; there "
+          .. "are 1 to 2, or -1 to -2"}
+end
+
+-- An argument of another rank than is expected.
+local function ranked(name, argument, rank, shape, ...)
+  return {heed[name], {...}, ("%s: argument '%s': a tensor of rank %s expected, got one of "
+                              .. "shape %s"):format(name, argument, rank, shape)}
+end
+
 -- A call with integers as an argument that is of a float type.
 local function integers(name, argument, ...)
   return {heed[name], {...}, ("%s: argument '%s': a float type expected, got int64; "
@@ -171,6 +183,18 @@ return {
    "argument 'input'"},
   {heed.masked_select, {x, x},
    "masked_select: argument 'mask': a tensor of type bool expected, got float32"},
+  beyond("repeat_interleave", x, 2, 3),
+  beyond("normalize", x, 2, 3),
+  beyond("cosine_similarity", x, x, 3),
+  beyond("cumsum", x, 3),
+  beyond("unflatten", x, 3, {1, 4}),
+  ranked("attention", "value", "2", "(1, 3, 4)", x, x, cube),
+  ranked("addmm", "mat1", "2", "(1, 3, 4)", x, cube, x),
+  ranked("addmm", "mat2", "2", "(1, 3, 4)", x, x, cube),
+  ranked("rotate_pairs", "cos", "at least 1", "()", x, heed.tensor(1.0), heed.tensor(1.0)),
+  ranked("rotate_pairs", "input", "at least 1", "()", heed.tensor(1.0), heed.ones(1),
+         heed.ones(1)),
+  ranked("take_along_dim", "input", "at least 1", "()", heed.tensor(1.0), heed.tensor(1), 1),
   integers("cross_entropy", "input", heed.ones(3, 4, "int64"), ids),
   integers("cross_entropy", "weight", x, ids, {weight = fours}),
   integers("nll_loss", "weight", x, ids, {weight = fours}),
