@@ -166,6 +166,9 @@ describe("a call", function()
       local some = ones(n)
       assert.equal(("scatter_ 1 %d"):format(bytes),
                    costs_of(function() few:scatter_(1, at, some) end))
+      assert.equal(("put_ 1 %d"):format(bytes), costs_of(function() few:put_({at}, some) end))
+      assert.equal("put 1 16, scatter 1 16",
+                   costs_of(function() return few:put({at}, some), few:scatter(1, at, some) end))
     end
   end)
 

@@ -169,6 +169,18 @@ describe("elementwise operations of two", function()
     assert.error_matches(function() return heed.zeros(0, "int64") ^ -1 end, "pow.*negative")
     assert.error_matches(function() a:pow_(-2) end, "pow_.*negative")
   end)
+
+  it("raises to numbers, of which some are other rows", function()
+    for _, dtype in ipairs(floats) do
+      local list = reference.stored({0.5, 1.5, 3}, dtype)
+      local x = heed.tensor(list, {dtype = dtype})
+      for _, power in ipairs{-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3} do
+        local wanted = {}
+        for i, v in ipairs(list) do wanted[i] = v ^ power end
+        compare(("power %g, %s"):format(power, dtype), x ^ power, wanted, tolerance[dtype])
+      end
+    end
+  end)
 end)
 
 

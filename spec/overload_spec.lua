@@ -134,6 +134,7 @@ describe("repeat_interleave with a tensor", function()
     assert.same({{2, 2}, {4, 4}}, m:repeat_interleave(counts, {dim = -1}):totable())
     assert.same({1, 2, 2, 4}, m:repeat_interleave(heed.tensor{1, 2, 0, 1}):totable())
     assert.same({1, 1, 2, 2, 3, 3, 4, 4}, m:repeat_interleave(heed.tensor(2)):totable())
+    assert.same({1, 1, 2, 2, 3, 3, 4, 4}, m:repeat_interleave(2):totable())
     assert.same({{3, 4}, {3, 4}}, m:repeat_interleave{repeats = counts, dim = 1}:totable())
     assert.same({{1, 2}, {1, 2}, {3, 4}, {3, 4}}, m:repeat_interleave{repeats = 2, dim = 1}
                 :totable())

@@ -142,4 +142,11 @@ describe("words of the table", function()
       end
     end
   end)
+
+  it("have derivatives of sinc by a series up to 0.15, as the formula gives them there", function()
+    local x = heed.tensor(0.15, {dtype = "float64"}):requires_grad_()
+    x:sinc():backward()
+    local wanted = (math.cos(0.15 * math.pi) - reference.unary.sinc[1](0.15)) / 0.15
+    reference.close("sinc at 0.15", x.grad:item() / wanted, 1, 1e-13)
+  end)
 end)

@@ -109,6 +109,8 @@ static void operands (void) {
 }
 
 static void wrong_rules (void) {
+  check(heed_describe_mask(HEED_NMASKS) == NULL && heed_describe_mask((heed_mask)-1) == NULL,
+        "words that there are not");
   refused("prefix: a number of keys from 0 on expected, got -1", RULE(HEED_MASK_FIRST, -1), 0,
           NULL);
   refused("blocks: a size from 1 on expected, got 0", RULE(HEED_MASK_BLOCKS, 0, 0, 0), 0, NULL);

@@ -242,6 +242,14 @@ local function check_other_type(c, lists, dtype)
               checks.gradients(exact, c.op(table.unpack(ys))))
 end
 
+-- Gradients of zero stay zero.
+local function check_zeros(c, lists)
+  local xs, leaves = leaves_of(c, lists, "float64", 1)
+  local y = c.op(table.unpack(xs))
+  y:backward(heed.zeros_like(y))
+  for k, x in ipairs(leaves) do assert(x.grad:eq(0):all(), c.name .. ", zeros, input " .. k) end
+end
+
 -- Where differences do not say what the derivative is.
 local function check_ties(c)
   local n = c.row.inputs
@@ -265,6 +273,7 @@ local function check_gradients(c)
   check_layouts(c, lists)
   for k = c.entry.condition and 2 or 1, #lists do check_expanded(c, lists, k) end
   for _, dtype in ipairs {"float32", "float16", "bfloat16"} do check_other_type(c, lists, dtype) end
+  check_zeros(c, lists)
   check_ties(c)
 end
 

@@ -20,6 +20,18 @@ end
 
 local grown, fixed = filled(), filled{capacity = 8}
 
+-- A dimension 3 of two.
+local function beyond(name, ...)
+  return {heed[name], {...}, name .. ": argument 'dim': dimension 3 of a tensor of rank 2; there "
+          .. "are 1 to 2, or -1 to -2"}
+end
+
+-- An argument of another rank than is expected.
+local function ranked(name, argument, rank, shape, ...)
+  return {heed[name], {...}, ("%s: argument '%s': a tensor of rank %s expected, got one of "
+                              .. "shape %s"):format(name, argument, rank, shape)}
+end
+
 -- A call with integers as an argument that is of a float type.
 local function integers(name, argument, ...)
   return {heed[name], {...}, ("%s: argument '%s': a float type expected, got int64; "
@@ -152,6 +164,38 @@ return {
   {heed.bmm, {cube, heed.ones(2, 4, 3)},
    "bmm: shapes (1, 3, 4) of 'input' and (2, 4, 3) of 'mat2' do not fit: they are batches " ..
    "of different sizes"},
+  {heed.cosine_similarity, {x, heed.ones(3)},
+   "cosine_similarity: argument 'x2': shape (3) does not broadcast with the shape (3, 4) of " ..
+   "argument 'x1'"},
+  {heed.linear, {x, x, heed.ones(3, "float64")},
+   "linear: types float32 of 'input' and float64 of 'bias' differ; x:to(\"float64\")"},
+  integers("linear", "bias", x, x, ids),
+  {heed.addmm, {heed.ones(3, 3, "float64"), x, heed.ones(4, 3)},
+   "addmm: types float32 of 'mat1' and float64 of 'input' differ; x:to(\"float64\")"},
+  {heed.index_select, {x, 1, heed.ones(3)},
+   "index_select: argument 'index': positions are of type int64, got float32; convert with " ..
+   "to(\"int64\")"},
+  {heed.take_along_dim, {x, x, 1},
+   "take_along_dim: argument 'indices': positions are of type int64, got float32; convert with " ..
+   "to(\"int64\")"},
+  {heed.masked_fill, {x, heed.ones(3, "bool"), 0},
+   "masked_fill: argument 'mask': shape (3) does not broadcast with the shape (3, 4) of " ..
+   "argument 'input'"},
+  {heed.masked_select, {x, x},
+   "masked_select: argument 'mask': a tensor of type bool expected, got float32"},
+  beyond("repeat_interleave", x, 2, 3),
+  beyond("normalize", x, 2, 3),
+  beyond("cosine_similarity", x, x, 3),
+  beyond("cumsum", x, 3),
+  beyond("unflatten", x, 3, {1, 4}),
+  ranked("attention", "value", "2", "(1, 3, 4)", x, x, cube),
+  ranked("addmm", "mat1", "2", "(1, 3, 4)", x, cube, x),
+  ranked("addmm", "mat2", "2", "(1, 3, 4)", x, x, cube),
+  ranked("rotate_pairs", "cos", "at least 1", "()", x, heed.tensor(1.0), heed.tensor(1.0)),
+  ranked("rotate_pairs", "input", "at least 1", "()", heed.tensor(1.0), heed.ones(1),
+         heed.ones(1)),
+  ranked("take_along_dim", "input", "at least 1", "()", heed.tensor(1.0), heed.tensor(1), 1),
+  integers("cross_entropy", "input", heed.ones(3, 4, "int64"), ids),
   integers("cross_entropy", "weight", x, ids, {weight = fours}),
   integers("nll_loss", "weight", x, ids, {weight = fours}),
   integers("layer_norm", "weight", x, {4}, fours),
@@ -160,6 +204,7 @@ return {
   integers("rotate_pairs", "input", fours, heed.ones(2), heed.ones(2)),
   integers("rotate_pairs", "cos", x, heed.tensor{1, 1}, heed.ones(2)),
   integers("rotate_pairs", "sin", x, heed.ones(2), heed.tensor{1, 1}),
+  integers("attention", "query", heed.ones(3, 4, "int64"), x, x),
   integers("attention", "bias", x, x, x, {bias = ids}),
   integers("attention", "relative", x, x, x, {relative = heed.ones(5, "int64")}),
   integers("cosine_similarity", "x1", fours, x),
