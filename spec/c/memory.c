@@ -9,6 +9,8 @@
 #include "failing.h"
 #include "heed.h"
 #include "memory/context.h"
+#include "memory/packed.h"
+#include "tensor/tensor.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -248,6 +250,27 @@ static void scratch_takes_from_the_cache (void) {
 }
 
 
+/* A copy that a host has no memory for counts nothing, and may be had later. */
+static void copies_may_get_none (void) {
+  failing memory = {.countdown = -1};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory});
+  heed_tensor *x = pages(cx, 1);
+  const char *data = heed_data(x);
+  const packed_key key = {.from = data, .by = data, .rows = 8, .columns = 16, .size = 4};
+  const size_t live = heed_memory_now(cx).live;
+  check(packed_ask(x->store, data), "a copy that is wanted");
+  packed_copy *p = packed_find(x->store, data);
+  memory.countdown = 0;
+  check(packed_renew(p, &key, 5000) == NULL && memory.failed, "memory that a host has not");
+  check(heed_memory_now(cx).live == live && heed_error(cx) == NULL, "what it counts");
+  check(packed_renew(p, &key, 5000) != NULL && heed_memory_now(cx).live == live + 5000,
+        "memory that a host has again");
+  heed_drop(x);
+  heed_close(cx);
+  check(memory.alive == 0 && memory.bytes == 0, "what a host gets back");
+}
+
+
 /*
 ** {==================================================================
 ** A machine whose memory is told: what it has left, and what of it this process has touched
@@ -325,6 +348,7 @@ int main (void) {
   heed_close(cx);
   asks_of_host();
   scratch_takes_from_the_cache();
+  copies_may_get_none();
   is_told = true;
   cx = heed_open(NULL);
   machines_have_limits(cx);

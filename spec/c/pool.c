@@ -138,13 +138,20 @@ static void meet (void *arg, int64_t from, int64_t to) {
 
 
 /* The caller takes the first range, which is a long one, before sleepers are woken. */
-static void all_take_part (pool *p, int threads, const char *what) {
+static void take_part (pool *p, int64_t ranges, int threads, const char *what) {
   static int number;
   if (wrong > 0) return;           /* others would wait as long */
   meeting m = {.number = ++number, .wanted = threads};
   usleep(ASLEEP);
-  pool_run(p, 64 * threads, 1, meet, &m);
+  pool_run(p, ranges, 1, meet, &m);
   check(all_here(&m), what, m.came, threads);
+}
+
+
+/* Of a job of fewer ranges only some are woken. */
+static void all_take_part (pool *p, int threads, const char *what) {
+  take_part(p, 64 * threads, threads, what);
+  if (threads > 4) take_part(p, 4, 3, "a thread for each range behind the first");
 }
 
 
