@@ -105,6 +105,28 @@ static void works_count (heed_context *cx) {
   heed_drop(x);
 }
 
+
+/* A recorded step, with what it says of each parameter, goes as it came. */
+static void steps_are_given_back (heed_context *cx) {
+  const heed_step step = {.lr = 0.5, .step = 1};
+  heed_tensor *x[2], *g[2];
+  for (int i = 0; i < 2; i++) {
+    x[i] = expanded(cx, HEED_FLOAT32, 1);
+    g[i] = expanded(cx, HEED_FLOAT32, 1);
+  }
+  heed_memory_trim(cx);
+  const size_t before = heed_memory_now(cx).other;
+  check(heed_capture_begin(cx, "cpu") && heed_optimize(cx, HEED_SGD, &step, 2, x, g, NULL),
+        "a step that is captured");
+  heed_capture_drop(cx, heed_capture_end(cx));
+  heed_memory_trim(cx);
+  check(heed_memory_now(cx).other == before, "a recorded step");
+  for (int i = 0; i < 2; i++) {
+    heed_drop(x[i]);
+    heed_drop(g[i]);
+  }
+}
+
 /* }================================================================== */
 
 
@@ -345,6 +367,7 @@ int main (void) {
   graph_counts(cx);
   scratch_counts(cx);
   works_count(cx);
+  steps_are_given_back(cx);
   heed_close(cx);
   asks_of_host();
   scratch_takes_from_the_cache();
