@@ -74,6 +74,8 @@ describe("a recording that is dropped", function()
     kept[2] = nil
     collectgarbage()
     collectgarbage()
+    local f = heed.capture(function(x) return (x + 1) * 2 end)
+    for _ = 1, 3 do assert.same({4, 4, 4}, f(w):totable()) end
     for _, t in pairs(kept) do
       assert.error_matches(function() return t + 1 end, NO_VALUE, 1, true)
     end
