@@ -68,6 +68,19 @@ describe("a recording that is dropped", function()
     assert.equal(other_after(1), other_after(20))
   end)
 
+  it("leaves those of others as they are", function()
+    local w, kept = heed.ones(3), {}
+    for i = 1, 3 do dropped(function() kept[i] = w + 1 end) end
+    kept[2] = nil
+    collectgarbage()
+    collectgarbage()
+    local f = heed.capture(function(x) return (x + 1) * 2 end)
+    for _ = 1, 3 do assert.same({4, 4, 4}, f(w):totable()) end
+    for _, t in pairs(kept) do
+      assert.error_matches(function() return t + 1 end, NO_VALUE, 1, true)
+    end
+  end)
+
   it("leaves numbers their values", function()
     local two, x = heed.tensor(2), heed.ones(2)
     dropped(function() return x * two, two:reshape(1) end)

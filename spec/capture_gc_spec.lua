@@ -86,6 +86,24 @@ describe("a finaliser while work is captured", function()
     assert.same({2, 2}, doubled)
   end)
 
+  it("works on the CPU while the CPU's work is captured, not while an accelerator's is", function()
+    if device == "cpu" then return pending "no accelerator is here" end
+    for _, where in ipairs{"cpu", device, "cpu"} do
+      local x, done = heed.ones(2, {device = where}), {}
+      local f = heed.capture(function(t)
+        local y = t + 1
+        for _ = 1, 2 do
+          finally(function() done[#done + 1] = pcall(heed.ones, 1) end)
+          collectgarbage()
+          y = y + 1                                      -- work of the capture goes on
+        end
+        return y
+      end)
+      for _ = 1, 3 do assert.same({4, 4}, f(x):totable()) end
+      assert.same({true, true, where == "cpu", where == "cpu"}, done)
+    end
+  end)
+
   it("leaves the collector as it was, which f may not start", function()
     local x = heed.ones(2)
     local f = heed.capture(function(t)

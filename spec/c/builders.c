@@ -26,10 +26,11 @@ static bool is_number (const view *v, int64_t i) {
          v->value.i == i;
 }
 
-/* A work whose operands nobody set. */
+static int before;                 /* each byte of a work that nobody set: as bools, no and yes */
+
 static work fresh (void) {
   work w;
-  memset(&w, 0x5a, sizeof w);
+  memset(&w, before, sizeof w);
   return w;
 }
 
@@ -117,6 +118,7 @@ static void products (void) {
   w = fresh();
   work_matmul(&w, 3, false, numbered(1), numbered(11), numbered(12), numbered(13));
   check(has(&w, WORK_MATMUL, 0, 1, 3) && operands(&w) && w.matmul.alpha == 3, "matmul");
+  w = fresh();
   work_matmul(&w, 3, true, numbered(1), numbered(11), numbered(12), view_none());
   check(has(&w, WORK_MATMUL, 0, 1, 2) && operands(&w) && w.matmul.accumulate &&
         view_is_none(&w.in[2]), "matmul without an addend");
@@ -128,12 +130,14 @@ static void reductions (void) {
   work_reduce(&w, REDUCE_MAX, 2, numbered(1), numbered(2), numbered(11));
   check(has(&w, WORK_REDUCE, REDUCE_MAX, 2, 1) && operands(&w) && w.reduce.axes == 2,
         "a reduction with positions");
+  w = fresh();
   work_reduce(&w, REDUCE_SUM, 1, numbered(1), view_none(), numbered(11));
   check(has(&w, WORK_REDUCE, REDUCE_SUM, 1, 1) && operands(&w) && w.reduce.axes == 1 &&
         view_is_none(&w.out[1]), "a reduction");
   w = fresh();
   work_scan(&w, SCAN_PROD, true, numbered(1), numbered(11));
   check(has(&w, WORK_SCAN, SCAN_PROD, 1, 1) && operands(&w) && w.scan.reverse, "a scan");
+  w = fresh();
   work_scan(&w, SCAN_SUM, false, numbered(1), numbered(11));
   check(has(&w, WORK_SCAN, SCAN_SUM, 1, 1) && !w.scan.reverse, "a scan from the first");
   w = fresh();
@@ -158,6 +162,9 @@ static void positions (void) {
   work_sort(&w, true, 5, numbered(1), numbered(2), numbered(11));
   check(has(&w, WORK_SORT, 0, 2, 1) && operands(&w) && w.sort.descending && w.sort.length == 5,
         "sort");
+  w = fresh();
+  work_sort(&w, false, 5, numbered(1), numbered(2), numbered(11));
+  check(!w.sort.descending, "sort from the least");
   w = fresh();
   work_nonzero(&w, numbered(1), numbered(11));
   check(has(&w, WORK_NONZERO, 0, 1, 1) && operands(&w), "nonzero");
@@ -259,14 +266,16 @@ static void kinds (void) {
 
 int main (void) {
   views_are_plain();
-  elementwise_works();
-  copies();
-  products();
-  reductions();
-  positions();
-  draws();
-  layers();
-  steps();
+  for (; before < 2; before++) {
+    elementwise_works();
+    copies();
+    products();
+    reductions();
+    positions();
+    draws();
+    layers();
+    steps();
+  }
   kinds();
   printf("builders: %s\n", failed ? "wrong" : "each sets what its kind has");
   return failed;

@@ -9,6 +9,8 @@
 #include "failing.h"
 #include "heed.h"
 #include "memory/context.h"
+#include "memory/packed.h"
+#include "tensor/tensor.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -101,6 +103,28 @@ static void works_count (heed_context *cx) {
   heed_capture_drop(cx, heed_capture_end(cx));
   heed_clear(cx);
   heed_drop(x);
+}
+
+
+/* A recorded step, with what it says of each parameter, goes as it came. */
+static void steps_are_given_back (heed_context *cx) {
+  const heed_step step = {.lr = 0.5, .step = 1};
+  heed_tensor *x[2], *g[2];
+  for (int i = 0; i < 2; i++) {
+    x[i] = expanded(cx, HEED_FLOAT32, 1);
+    g[i] = expanded(cx, HEED_FLOAT32, 1);
+  }
+  heed_memory_trim(cx);
+  const size_t before = heed_memory_now(cx).other;
+  check(heed_capture_begin(cx, "cpu") && heed_optimize(cx, HEED_SGD, &step, 2, x, g, NULL),
+        "a step that is captured");
+  heed_capture_drop(cx, heed_capture_end(cx));
+  heed_memory_trim(cx);
+  check(heed_memory_now(cx).other == before, "a recorded step");
+  for (int i = 0; i < 2; i++) {
+    heed_drop(x[i]);
+    heed_drop(g[i]);
+  }
 }
 
 /* }================================================================== */
@@ -248,6 +272,27 @@ static void scratch_takes_from_the_cache (void) {
 }
 
 
+/* A copy that a host has no memory for counts nothing, and may be had later. */
+static void copies_may_get_none (void) {
+  failing memory = {.countdown = -1};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory});
+  heed_tensor *x = pages(cx, 1);
+  const char *data = heed_data(x);
+  const packed_key key = {.from = data, .by = data, .rows = 8, .columns = 16, .size = 4};
+  const size_t live = heed_memory_now(cx).live;
+  check(packed_ask(x->store, data), "a copy that is wanted");
+  packed_copy *p = packed_find(x->store, data);
+  memory.countdown = 0;
+  check(packed_renew(p, &key, 5000) == NULL && memory.failed, "memory that a host has not");
+  check(heed_memory_now(cx).live == live && heed_error(cx) == NULL, "what it counts");
+  check(packed_renew(p, &key, 5000) != NULL && heed_memory_now(cx).live == live + 5000,
+        "memory that a host has again");
+  heed_drop(x);
+  heed_close(cx);
+  check(memory.alive == 0 && memory.bytes == 0, "what a host gets back");
+}
+
+
 /*
 ** {==================================================================
 ** A machine whose memory is told: what it has left, and what of it this process has touched
@@ -322,9 +367,11 @@ int main (void) {
   graph_counts(cx);
   scratch_counts(cx);
   works_count(cx);
+  steps_are_given_back(cx);
   heed_close(cx);
   asks_of_host();
   scratch_takes_from_the_cache();
+  copies_may_get_none();
   is_told = true;
   cx = heed_open(NULL);
   machines_have_limits(cx);

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "heed.h"
 #include "memory/interrupt.h"
 #include "memory/pool.h"
 
@@ -138,13 +139,20 @@ static void meet (void *arg, int64_t from, int64_t to) {
 
 
 /* The caller takes the first range, which is a long one, before sleepers are woken. */
-static void all_take_part (pool *p, int threads, const char *what) {
+static void take_part (pool *p, int64_t ranges, int threads, const char *what) {
   static int number;
   if (wrong > 0) return;           /* others would wait as long */
   meeting m = {.number = ++number, .wanted = threads};
   usleep(ASLEEP);
-  pool_run(p, 64 * threads, 1, meet, &m);
+  pool_run(p, ranges, 1, meet, &m);
   check(all_here(&m), what, m.came, threads);
+}
+
+
+/* Of a job of fewer ranges only some are woken. */
+static void all_take_part (pool *p, int threads, const char *what) {
+  take_part(p, 64 * threads, threads, what);
+  if (threads > 4) take_part(p, 4, 3, "a thread for each range behind the first");
 }
 
 
@@ -266,8 +274,26 @@ static void threads_come_and_go (int threads) {
 }
 
 
+/* As many as a host says, within the limit, or one for each core. */
+static void contexts_have_threads (void) {
+  static const int wanted[][2] = {{1, 1}, {3, 3}, {255, 255}, {256, 256}, {257, 256},
+                                  {INT_MAX, 256}};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    heed_context *cx = heed_open(&(heed_host){.threads = wanted[i][0]});
+    check(heed_threads(cx) == wanted[i][1], "threads of a context", wanted[i][0], 1);
+    heed_close(cx);
+  }
+  for (int threads = -1; threads <= 0; threads++) {
+    heed_context *cx = heed_open(&(heed_host){.threads = threads});
+    check(heed_threads(cx) == pool_cores(), "a thread for each core", threads, 1);
+    heed_close(cx);
+  }
+}
+
+
 int main (void) {
   static interruption none;
+  contexts_have_threads();
   for (int threads = 1; threads <= 4; threads++) threads_come_and_go(threads);
   for (int threads = 1; threads <= 9; threads += 2) {
     pool *p = pool_open(threads, &none);
