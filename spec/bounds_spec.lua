@@ -86,6 +86,10 @@ describe("an option at its least or its greatest", function()
       assert.same({math.huge, {-math.huge, math.huge}}, {y:item(), pair.grad:totable()})
     end
     assert.same({{2}}, heed.tensor{0.0, 2.0}:nonzero():totable())
+    for type, some in pairs{float32 = 2.0 ^ -126, float64 = 2.0 ^ -1022, int64 = math.mininteger} do
+      local signed = heed.tensor({0, some, type == "int64" and 0 or -0.0}, {dtype = type})
+      assert.same({{2}}, signed:nonzero():totable())
+    end
     assert.same({1, 0, 3}, heed.where(heed.tensor({1, 0, 2}, {dtype = "uint8"}), ids, 0):totable())
   end)
 

@@ -131,6 +131,10 @@ describe("a tensor as index", function()
     assert.same({{1, 2}, {9, 10}}, values(x[{heed.tensor{{1}, {3}}, heed.tensor{1, 2}}]))
     local last = heed.tensor{4, 2, 1}
     assert.same({4, 6, 9}, values(x[{heed.arange(3), last}]))
+    local z, where = x:view(3, 2, 2):clone(), {heed.tensor{3, 1, 3}, heed.tensor{1, 2, 2}}
+    assert.same({{9, 10}, {3, 4}, {11, 12}}, values(z[where]))
+    z[where] = heed.zeros(3, 2, "int64")
+    assert.same({{{1, 2}, {0, 0}}, {{5, 6}, {7, 8}}, {{0, 0}, {0, 0}}}, values(z))
   end)
 
   it("counts from the end in each of several, also expanded, and in captured work", function()

@@ -119,6 +119,8 @@ static void numbers_outlive_captures (heed_context *cx) {
         strcmp(heed_error(cx), "a tensor has no value: the work that makes it was captured, and "
                "then dropped") == 0, "a result of the capture has no value");
   heed_clear(cx);
+  check(heed_data(lost) == NULL && heed_error(cx) != NULL, "nor memory to be read");
+  heed_clear(cx);
   check(is(view, 5, 5, 5), "a view of the number has its value");
   check(heed_read(n, HEED_FLOAT32, got) && got[0] == 5, "and the number");
   heed_drop(lost);

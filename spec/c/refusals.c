@@ -447,6 +447,12 @@ static void places_have_ends (heed_context *cx, heed_tensor *x) {
           (g[0] != NULL) == (way == 0) && g[1] == NULL && g[2] == x, "gradients");
     heed_drop(g[0]);
   }
+  heed_tensor *z = heed_call(cx, HEED_exp, (heed_value[]){heed_t(y)}, 1);
+  heed_tensor *w = heed_call(cx, HEED_exp, (heed_value[]){heed_t(z)}, 1);
+  check(heed_backward(z, NULL, false) && !heed_gradients(w, NULL, 2, (heed_tensor *[]){z, leaf}, g,
+        false) && g[0] == NULL && g[1] == NULL, "gradients behind what a pass has freed");
+  heed_clear(cx);
+  heed_drop(z); heed_drop(w);
   for (int type = 0; type < HEED_NTYPES; type++) {
     unsigned char to[4 * 8 + 1];
     const size_t bytes = heed_type_bytes((heed_type)type, 4);

@@ -35,7 +35,7 @@ static void check (bool good, const char *name, const char *what, long at) {
 
 /* A text repeats two bytes, which become a token, or four, which become two. A loop over the bytes
    polls 32 times, once in 0x4000 steps, one over tokens 16 times: 'least' is what all loops do
-   together, less a few, so that none can lose its polls. */
+   together, less a few, so that none can lose its polls; nor does one poll at each step. */
 static const struct row { const char *name, *file, *text; long least; } ROWS[] = {
   /* letters, symbols, pairs, joins of pairs; tokens of the word; given, widened, in a template */
   {"BPE", "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"merges\":[\"a b\"],\"vocab\":{"
@@ -85,6 +85,7 @@ static void check_row (const struct row *row, char *text) {
   check(tokens_of(t, text) == BYTES / 2, row->name, "tokens", 0);
   long all = polls;
   check(all >= row->least, row->name, "polls expected", row->least);
+  check(all <= row->least + row->least / 4, row->name, "polls at most", row->least);
   for (long at = 0; at < all; at += 1 + all / 20) {
     countdown = at;
     polls = 0;
@@ -121,8 +122,36 @@ static void check_tail (void) {
 }
 
 
+/* Ids are turned into a text, which looks 0x10000 of them up between two polls. */
+static void check_ids (void) {
+  enum { IDS = 1 << 18, POLLS = 4 };
+  const char *file = "{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{"
+                     NAMES "}}}";
+  static int64_t ids[IDS];
+  heed_context *cx = heed_open(NULL);
+  heed_tokenizer *t = heed_tokenizer_read(cx, file, strlen(file));
+  heed_text text;
+  for (int i = 0; i < IDS; i++) ids[i] = 2;
+  for (countdown = 0; countdown < POLLS; ) {
+    const long at = countdown;
+    polls = 0;
+    check(!heed_detokenize(t, ids, IDS, true, &text), "ids", "an interrupt ends the call", at);
+    check(polls == at + 1, "ids", "an interrupt ends it at once", at);
+    heed_clear(cx);
+    countdown = at + 1;
+  }
+  countdown = -1;
+  polls = 0;
+  check(heed_detokenize(t, ids, IDS, true, &text) && text.n >= IDS, "ids", "the call after it", 0);
+  check(polls == POLLS, "ids", "polls expected", POLLS);
+  heed_tokenizer_drop(t);
+  heed_close(cx);
+}
+
+
 int main (void) {
   check_tail();
+  check_ids();
   char *text = malloc(BYTES);
   for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) check_row(&ROWS[i], text);
   free(text);

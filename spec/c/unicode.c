@@ -121,6 +121,16 @@ static void letters_of_hangul_are_joined (const unicode *u) {
   check(apart == 0, "letters of Hangul");
 }
 
+/* Letters of flags go in pairs, and with nothing else. */
+static void letters_of_flags_are_pairs (const unicode *u) {
+  const uint32_t first = 0x1f1e6, last = 0x1f1ff;
+  bool same = true;
+  for (uint32_t a = first - 1; a <= last + 1; a++)
+    for (uint32_t b = first - 1; b <= last + 1; b++)
+      same = same && is_one(u, a, b) == (a >= first && a <= last && b >= first && b <= last);
+  check(same, "letters of flags");
+}
+
 /* The points that a normal form may not leave as they are. */
 static void check_marks (const unicode *u, const char *what, int mark, int64_t n, int64_t sum) {
   int64_t got = 0, there = 0;
@@ -180,6 +190,7 @@ int main (void) {
   check_clusters(u, false, 27, 1099396);
   check_controls(u, 126, 4070206);
   letters_of_hangul_are_joined(u);
+  letters_of_flags_are_pairs(u);
   check_marks(u, "points that join others, or never stay", UNICODE_JOINS, 2110, 166726173);
   check_marks(u, "points of a class, or that are taken apart", UNICODE_DECOMPOSES, 14151,
               726184009);
