@@ -1,6 +1,8 @@
 -- Limits of tokenizer.json: values at a limit are taken, and values one beyond it are refused.
 
+local heed = require "heed"
 local json = require "heed.files.json"
+local message = require "spec.support.message"
 local tokenizer_of = require "spec.support.tokenizer_of"
 
 -- A BPE model of single characters beside these parts.
@@ -189,6 +191,50 @@ describe("a limit of tokenizer.json", function()
         end
       end
     end
+  end)
+
+  it("of a pattern is 128 groups and repetitions, and any number of other parts", function()
+    local function trained(by)
+      return pcall(heed.tokenizer.train,
+                   {kind = "bpe", text = "ab", vocabulary = 260, pattern = by})
+    end
+    for _, part in ipairs{"a?", "(?:a)", "^"} do
+      assert.is_true(trained(("ab"):rep(1500) .. part:rep(128)))
+      local good, why = trained(part:rep(129))
+      assert.is_false(good)
+      assert.is_truthy(why:find("too many groups and repetitions", 1, true), why)
+    end
+  end)
+
+  it("of a text that a normalizer makes is 64 times the text, and 64 KiB", function()
+    local function growing(times)
+      return assert(with{
+        model = {type = "WordLevel", vocab = {["?"] = 0}, unk_token = "?"},
+        normalizer = {type = "Replace", pattern = {String = "a"}, content = ("b"):rep(times)},
+      })
+    end
+    local text = ("a"):rep(10000)
+    assert.equal(1, #growing(70):encode(text))
+    local why = message(growing(71).encode, growing(71), text)
+    assert.is_truthy(why:find("a text that grows by at most 64 times expected", 1, true), why)
+  end)
+
+  it("of what stands around a text is 4096 tokens", function()
+    local function around(n)
+      local single = json.array{{Sequence = {id = "A", type_id = 0}}}
+      for i = 2, n do single[i] = {SpecialToken = {id = "?", type_id = 0}} end
+      return with{
+        model = {type = "WordLevel", vocab = {["?"] = 0}, unk_token = "?"},
+        post_processor = {
+          type = "TemplateProcessing", single = single, pair = json.array{},
+          special_tokens = {["?"] = {id = "?", ids = json.array{0}, tokens = json.array{"?"}}},
+        },
+      }
+    end
+    assert.equal(4096, #assert(around(4096)):encode "a")
+    local tok, why = around(4097)
+    assert.is_nil(tok)
+    assert.is_truthy(why:find("at most 4096 tokens expected", 1, true), why)
   end)
 
   it("of the texts that a decoder makes is 16 times the file", function()

@@ -25,13 +25,15 @@ static bool open_set (heed_tokenizer *t, added_set *s, uint32_t n) {
 
 
 /* Lists of one first byte are in order of length, the longest first. */
-static void insert (added_set *s, added_token a) {
+static bool insert (heed_tokenizer *t, added_set *s, added_token a, int64_t *steps) {
   int32_t self = s->n++, *to;
   s->at[self] = a;
   to = &s->first[(unsigned char)a.text.at[0]];
-  while (*to >= 0 && s->at[*to].text.n > a.text.n) to = &s->other[*to];
+  for (; *to >= 0 && s->at[*to].text.n > a.text.n; to = &s->other[*to])
+    if (!text_polls(t->cx, ++*steps)) return false;
   s->other[self] = *to;
   *to = self;
+  return text_polls(t->cx, ++*steps);
 }
 
 
@@ -65,6 +67,7 @@ bool added_read (heed_tokenizer *t, const json *j, const json_value *list) {
   uint32_t n = list != NULL ? list->length : 0;
   if (!open_set(t, &t->added[0], n) || !open_set(t, &t->added[1], n)) return false;
   const json_value *v = list != NULL ? json_inside(j, list) : NULL;
+  int64_t steps = 0;
   for (uint32_t i = 0; i < n; i++, v = json_next(j, v)) {
     int64_t id = 0;
     json_integer(j, json_get(j, v, "id"), &id);
@@ -76,7 +79,7 @@ bool added_read (heed_tokenizer *t, const json *j, const json_value *list) {
     };
     bool normalized = json_true(json_get(j, v, "normalized"));
     if (normalized && !normalize_token(t, &a)) return false;
-    if (a.text.n > 0) insert(&t->added[normalized], a);
+    if (a.text.n > 0 && !insert(t, &t->added[normalized], a, &steps)) return false;
   }
   return true;
 }
@@ -132,10 +135,10 @@ static bool in_part (const heed_tokenizer *t, bytes p, bytes q) {
 }
 
 
-/* The longest of the tokens that stand at p, or NULL. */
+/* The longest of the tokens that stand at p, or NULL; 'steps' counts those that were looked at. */
 static const added_token *find_at (const heed_tokenizer *t, const added_set *s, bytes p,
-                                   bytes end) {
-  for (int32_t i = s->first[*p]; i >= 0; i = s->other[i]) {
+                                   bytes end, int64_t *steps) {
+  for (int32_t i = s->first[*p]; i >= 0; i = s->other[i], ++*steps) {
     span text = s->at[i].text;
     bool open = !s->at[i].special || t->parse;
     if (!open && t->nparts == 0) continue;
@@ -184,10 +187,13 @@ static bool give_added (heed_tokenizer *t, const added_token *a, bytes left, byt
 bool added_split (heed_tokenizer *t, int which, bytes from, bytes end,
                   bool (*between) (heed_tokenizer *t, bytes from, bytes end)) {
   const added_set *s = &t->added[which];
-  bytes start = from, p = s->n > 0 ? from : end;
+  bytes start = from, p = s->n > 0 ? from : end, blanks = from;
+  int64_t steps = 0;
   while (p < end) {
-    const added_token *a = s->first[*p] >= 0 ? find_at(t, s, p, end) : NULL;
-    if (((p - start) & 0xffff) == 0xffff && core_poll(t->cx, NULL)) return false;
+    const added_token *a = s->first[*p] >= 0 ? find_at(t, s, p, end, &steps) : NULL;
+    if ((((p - start) & 0xffff) == 0xffff || steps > 0xffff) && core_poll(t->cx, NULL))
+      return false;
+    if (steps > 0xffff) steps = 0;
     if (a == NULL) {
       p++;
       continue;
@@ -196,7 +202,7 @@ bool added_split (heed_tokenizer *t, int which, bytes from, bytes end,
     p = right;
     if (a->single_word && !is_alone(t, start, left, right, end)) continue;
     if (a->left && from < right) left = from < left ? blanks_before(t, from, left) : from;
-    if (a->right) right = blanks_behind(t, right, end);
+    if (a->right) right = blanks = blanks_behind(t, right < blanks ? blanks : right, end);
     if (left > from && !between(t, from, left)) return false;
     if (!give_added(t, a, left, at, right)) return false;
     from = right;

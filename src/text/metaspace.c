@@ -104,7 +104,7 @@ bool metaspace_split (heed_tokenizer *t, int level, bytes from, bytes end, word_
     return core_fail(t->cx, NULL, "a text below 4 GiB expected") != NULL;
   draft *to = &t->marked;
   to->text.n = to->origins.n = 0;
-  rewriting r = {.t = t, .p = from, .old = &old, .to = to};
+  rewriting r = {.t = t, .p = from, .old = &old, .to = to, .most = INT64_MAX};
   if (!rewrite(&r)) return false;
   t->now = (passage){.from = to->text.at, .end = to->text.at + to->text.n,
                      .origins = to->origins.at};

@@ -11,6 +11,9 @@
 #include "text/normalize.h"
 #include "text/utf8.h"
 
+#define MOST_GROWTH 64             /* of a text: so many times its bytes, */
+#define SMALL_TEXT (1 << 16)       /* and so many beside */
+
 
 /*
 ** {==================================================================
@@ -20,6 +23,9 @@
 
 static bool has_room (rewriting *r, int64_t more) {
   heed_context *cx = r->t->cx;
+  if (more > r->most - r->to->text.n)
+    return core_fail(cx, NULL, "the normalizer: a text that grows by at most %d times expected",
+                     MOST_GROWTH) != NULL;
   return ROOM(cx, &r->to->text, more) && ROOM(cx, &r->to->origins, more);
 }
 
@@ -113,11 +119,12 @@ bool normalize (heed_tokenizer *t, passage *text) {
   if (t->normalizers.n == 0) return true;
   if (text->shift + (text->end - text->from) > UINT32_MAX)
     return core_fail(t->cx, NULL, "a text below 4 GiB expected") != NULL;
+  const int64_t most = MOST_GROWTH * (text->end - text->from) + SMALL_TEXT;
   for (int64_t i = 0, other = 0; i < t->normalizers.n && text->from < text->end; i++) {
     const normalizer *n = &t->normalizers.at[i];
     if (n->changes != NULL && !n->changes(t, n, text)) continue;
     draft *to = &t->drafts[other];
-    rewriting r = {.t = t, .p = text->from, .old = text, .to = to};
+    rewriting r = {.t = t, .p = text->from, .old = text, .to = to, .most = most};
     to->text.n = to->origins.n = 0;
     if (!n->run(n, &r)) return false;
     *text = (passage){.from = to->text.at, .end = to->text.at + to->text.n,

@@ -16,6 +16,7 @@ typedef struct rewriting {
   bytes p;                         /* what is left of the old text */
   const passage *old;
   draft *to;
+  int64_t most;                    /* bytes of the new text */
 } rewriting;
 
 #define RAW_BYTE 0x110000u         /* and above: a byte that is part of no character */

@@ -9,14 +9,15 @@
 #include "text/utf8.h"
 
 #define UNLIMITED INT32_MAX
-#define DEEPEST 32                 /* most groups that stand inside each other */
+#define DEEPEST 32                 /* most groups that stand inside each other, */
+#define MOST_TURNS 128             /* groups, repetitions, ^ and $ in all: matches are recursive */
 
 typedef struct parser {
   keeper *k;
   const unicode *u;
   const char *pattern, *p, *end;
   bool ignore_case;
-  int depth;
+  int depth, turns;
   node *newest;
 } parser;
 
@@ -241,9 +242,16 @@ static bool parse_repeat (parser *s, node *a) {
 static node *parse_choice (parser *s, node *next);
 
 
+static bool takes_turn (parser *s, const char *from) {
+  return ++s->turns <= MOST_TURNS
+         || refuse(s, from, "too many groups and repetitions") != NULL;
+}
+
+
 /* A group behind its opening parenthesis, with the closing one. */
 static node *parse_inside (parser *s, node *next, const char *from) {
   if (++s->depth > DEEPEST) return refuse(s, from, "too many groups inside each other");
+  if (!takes_turn(s, from)) return NULL;
   node *inside = parse_choice(s, next);
   s->depth--;
   if (inside == NULL) return NULL;
@@ -328,7 +336,8 @@ static node *parse_set (parser *s) {
     good = parse_item(s, &a->set, &point, &single);
     if (good && single) good = add_point(s, &a->set, point, from);
   }
-  return good && parse_repeat(s, a) ? a : NULL;
+  if (!good || !parse_repeat(s, a)) return NULL;
+  return (a->least == 1 && a->most == 1) || takes_turn(s, from) ? a : NULL;
 }
 
 
@@ -340,7 +349,7 @@ static node *parse_part (parser *s, node *next) {
     if (a != NULL) a->next = next;
     return a;
   }
-  s->p++;
+  if (!takes_turn(s, s->p++)) return NULL;
   node *a = new_node(s, c == '^' ? NODE_START : NODE_END);
   if (a != NULL) a->next = next;
   return a;
@@ -350,13 +359,21 @@ static node *parse_part (parser *s, node *next) {
 /* Parts behind each other, of which the last leads to 'next'. A part is made before the one that
    follows it: a jump stands between them, unless the part is a single node. */
 static node *parse_sequence (parser *s, node *next) {
-  if (s->p >= s->end || *s->p == '|' || *s->p == ')') return next;
-  node *jump = new_node(s, NODE_JUMP);
-  node *first = jump != NULL ? parse_part(s, jump) : NULL;
-  if (first == NULL) return NULL;
-  jump->next = parse_sequence(s, next);
-  if (first->next == jump) first->next = jump->next;
-  return jump->next != NULL ? first : NULL;
+  node *first = NULL, *last = NULL, *jump = NULL;
+  for (;;) {
+    bool ends = s->p >= s->end || *s->p == '|' || *s->p == ')';
+    node *open = ends ? NULL : new_node(s, NODE_JUMP);
+    node *part = ends ? next : open != NULL ? parse_part(s, open) : NULL;
+    if (part == NULL) return NULL;
+    if (first == NULL) first = part;
+    else {
+      jump->next = part;
+      if (last->next == jump) last->next = part;
+    }
+    if (ends) return first;
+    last = part;
+    jump = open;
+  }
 }
 
 

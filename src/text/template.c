@@ -7,6 +7,8 @@
 #include "memory/context.h"
 #include "text/tokenizer.h"
 
+#define MOST_PIECES 4096           /* of a text or a pair with what is around */
+
 
 /*
 ** {==================================================================
@@ -18,6 +20,10 @@
 static bool add (heed_tokenizer *t, template *to, piece_kind kind, int64_t id, uint32_t of) {
   if (kind == PIECE_TOKEN && (id >= t->count || t->tokens[id].name.at == NULL)) {
     core_fail(t->cx, NULL, "the post-processor: a token expected, got the id %lld", (long long)id);
+    return false;
+  }
+  if (to->n >= MOST_PIECES) {
+    core_fail(t->cx, NULL, "the post-processor: at most %d tokens expected", MOST_PIECES);
     return false;
   }
   if (!ROOM(t->cx, to, 1)) return false;
@@ -39,6 +45,7 @@ static bool add_special (heed_tokenizer *t, const json *j, template *to, const j
     for (uint32_t k = 0; is && k < ids->length; k++, each = json_next(j, each))
       if (!json_integer(j, each, &id) || !add(t, to, PIECE_TOKEN, id, of)) return false;
     if (is) return true;
+    if (!text_polls(t->cx, i)) return false;
     v = json_next(j, value);
   }
   return refuse_part(t, j, "the special token of the post-processor", name);
