@@ -1,6 +1,7 @@
 -- Averages of weights, and the scaler of losses.
 
 local close = require "spec.support.close"
+local evaluating = require "heed.nn.evaluating"
 local heed = require "heed"
 local message = require "spec.support.message"
 local nn = require "heed.nn"
@@ -147,6 +148,28 @@ describe("an average of weights", function()
     for _, given in ipairs{model[2], model[2]:parameters()} do
       assert.matches("optim.EMA: .*parameters expected", message(optim.EMA, given))
     end
+  end)
+
+  it("refuses blocks within apply, before anything changes, and gives copies for them", function()
+    local model = nn.Sequential{nn.Linear(64, 64), nn.Linear(64, 33)}
+    local ema = optim.EMA(model, {decay = 1})
+    for _, p in ipairs(model:parameters()) do set(p, 7) end
+    assert.matches("quantize: .* apply has put the averages into them; ema:apply%(m.clone, m%)",
+                   message(ema.apply, ema, function() model[1]:quantize("q8_0") end))
+    local left = coroutine.wrap(function() ema:apply(coroutine.yield) end)
+    left()
+    assert.matches("quantize: .* apply has put the averages",
+                   message(model.quantize, model, "q8_0"))
+    left()
+    for _, p in ipairs(model:parameters()) do
+      assert.is_true(p.requires_grad and p:equal(heed.full_like(p, 7)))
+    end
+    local copy = ema:apply(model.clone, model)
+    copy:quantize("q8_0")
+    assert.equal("q8_0", copy[1].weight.dtype)
+    assert.is_true(copy[1].bias:equal(ema:state()["average.1.bias"]))
+    evaluating("spec", model, function() model:quantize("q8_0") end)
+    assert.equal("q8_0", model[2].weight.dtype)
   end)
 
   it("and states of steps stay as they are where weights become blocks later", function()

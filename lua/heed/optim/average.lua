@@ -126,7 +126,7 @@ end
 
 -- A call of `apply`, and the changes that end it.
 local function new_call(self)
-  local call, first = {own = {}, running = false}, lent.other(self.calls)
+  local call, first = {own = {}, running = false, has_values = true}, lent.other(self.calls)
   for i, p in ipairs(self.parameters) do
     call.own[i] = heed.keep((first and first.own[i] or p):detach():clone())
   end
@@ -149,7 +149,8 @@ end
 
 ---f(...), while the parameters have the averages' values; then they have their own again, also
 ---after an error. Of calls that overlap, in coroutines, the last one to end gives these back; an
----optimiser's step meanwhile, which would be lost, is refused.
+---optimiser's step meanwhile, which would be lost, is refused, and so is `m:quantize`: a copy with
+---the averages, `ema:apply(m.clone, m)`, takes it.
 ---@param f function
 ---@param ... any
 ---@return any ...
