@@ -325,6 +325,13 @@ function Group:count(i)
 end
 
 
+---Whether an optimiser's state tells of parameter i: not where it has become blocks, which no step
+---changes.
+---@param i integer
+---@return boolean
+function Group:is_saved(i) return not parameter.in_blocks(self.parameters[i]) end
+
+
 -- The steps of each parameter, in `counts`.
 local function counted(self)
   for i = 1, self.even and #self.parameters or 0 do self.counts[i] = self:count(i) end
