@@ -478,6 +478,28 @@ describe("training", function()
     assert.is_false(mean:equal(weights(model)))
   end)
 
+  it("leaves a scaler ready for the next run where a step fails", function()
+    local model, opt = model_and(sgd)
+    local scaler, batches = optim.Scaler(), data(9)
+    local function run(options)
+      for name, value in pairs{model = model, optimizer = opt, loss = heed.mse_loss, steps = 2,
+                               batches = batches, scaler = scaler, autocast = "float16",
+                               print = false} do
+        options[name] = value
+      end
+      return heed.train(options)
+    end
+    local before, step = weights(model):clone(), scaler.step
+    assert.matches("no rate", message(run, {schedule = function() error("no rate") end}))
+    assert.matches("train: a number of at least 0 expected as clip, got %-1",
+                   message(run, {clip = -1}))
+    rawset(scaler, "step", function() error("interrupted") end)
+    assert.matches("interrupted", message(run, {clip = 1}))
+    rawset(scaler, "step", nil)
+    assert.is_true(rawequal(scaler.step, step) and before:equal(weights(model)))
+    assert.equal(2, run{clip = math.huge}.steps)
+  end)
+
   it("clips gradients after they are divided by their scale", function()
     local ends = {}
     for i, scaler in ipairs{false, optim.Scaler{init_scale = 1024}} do

@@ -108,9 +108,7 @@ local function check(given)
   for _, name in ipairs{"schedule", "on_step"} do
     if o[name] ~= nil then options.callable("train", name, o[name]) end
   end
-  if o.clip ~= nil and type(o.clip) ~= "number" then
-    fail("train: a number expected as clip, got %s", options.kind(o.clip))
-  end
+  if o.clip ~= nil then options.bound("train", "clip", o.clip) end
   if type(o.optimizer) ~= "table" or Module.is(o.optimizer) or not o.optimizer.step then
     fail("train: an optimizer expected, such as optim.Adam(model:parameters()), got %s",
          options.kind(o.optimizer))
@@ -269,19 +267,23 @@ local function gradients(run, o)
 end
 
 
+-- Changes the weights along the gradients, which a scaler divides before.
+local function update(o)
+  local scaler, optimizer = o.scaler, o.optimizer
+  if scaler then scaler:unscale_(optimizer) end
+  if o.clip then optim.clip_grad_norm(optimizer.parameters, o.clip) end
+  if not scaler then return optimizer:step() end
+  scaler:step(optimizer)
+  scaler:update()
+end
+
+
 -- Runs one step; returns its loss, or nil where the batches end.
 local function train_step(run, o)
-  local loss, optimizer = gradients(run, o), o.optimizer
+  local loss = gradients(run, o)
   if loss == nil then return nil end
-  if o.scaler then o.scaler:unscale_(optimizer) end
-  if o.clip then optim.clip_grad_norm(optimizer.parameters, o.clip) end
-  if o.schedule then set_rates(optimizer, run.rates, factor_of(o, run.step + 1)) end
-  if o.scaler then
-    o.scaler:step(optimizer)
-    o.scaler:update()
-  else
-    optimizer:step()
-  end
+  if o.schedule then set_rates(o.optimizer, run.rates, factor_of(o, run.step + 1)) end
+  if o.scaler then Scaler.during("train", o.scaler, update, o) else update(o) end
   if o.average then o.average:update() end
   return loss
 end
