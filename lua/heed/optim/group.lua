@@ -141,6 +141,9 @@ end
 ---@param list any[]
 function Group:change(name, value, list)
   local o = {}
+  if self.known[name] == nil then
+    core.refuse_option(self.who, name, options.names(self.known))      -- NaN and nil, too
+  end
   if value == nil then fail("%s: a value expected as %s, got nil", self.who, name) end
   options.read(self.who, {[name] = value}, self.known)
   for key in pairs(self.known) do o[key] = self.numbers[key] end
