@@ -82,6 +82,18 @@ local function check_parameters(model, optimizer)
 end
 
 
+-- Refuses an optimizer that changes nothing, since all of its parameters are frozen.
+local function check_gradients(optimizer)
+  local list = optimizer.parameters
+  if type(list) ~= "table" or #list == 0 then return end
+  for _, p in ipairs(list) do
+    if not options.is_alive(p) or p.requires_grad then return end
+  end
+  fail("train: an optimizer of parameters that require grad expected, got one of %d frozen ones, "
+       .. "as nn.lora leaves a model's own; p:requires_grad_(), or adapters:parameters()", #list)
+end
+
+
 -- Checks the options of mixed precision. Float16 needs a scaler: one is made unless given.
 local function check_mixed(o)
   local dtype = o.autocast
@@ -126,6 +138,7 @@ local function check(given)
     fail("train: validate expected beside a schedule of plateaus, which needs losses to fall by")
   end
   check_parameters(o.model, o.optimizer)
+  check_gradients(o.optimizer)
   return o
 end
 
@@ -381,7 +394,7 @@ end
 ---inputs is a list
 ---@field loss fun(prediction: any, ...): heed.Tensor gets the batch's other values too
 ---@field batches function gives the next batch, or nil at the end; a task, for instance
----@field optimizer heed.Optimizer
+---@field optimizer heed.Optimizer of parameters some of which require grad
 ---@field accumulate? integer batches for each step, whose gradients are averaged; 1 unless given.
 ---Batches behind the last whole step are taken, and not used
 ---@field autocast? "bfloat16"|"float16" the type of mixed precision for model and loss
