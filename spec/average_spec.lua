@@ -1,6 +1,7 @@
 -- Averages of weights, and the scaler of losses.
 
 local close = require "spec.support.close"
+local evaluating = require "heed.nn.evaluating"
 local heed = require "heed"
 local message = require "spec.support.message"
 local nn = require "heed.nn"
@@ -149,22 +150,59 @@ describe("an average of weights", function()
     end
   end)
 
-  it("and states of steps stay as they are where weights become blocks later", function()
-    local model, x = nn.Linear(64, 64, {bias = false}), heed.randn(2, 64)
-    local ema, opt = optim.EMA(model), optim.Adam(model:parameters())
-    model(x):sum():backward()
-    opt:step()
-    local function kept() return {ema:state()["average.weight"], opt:state()["exp_avg.1"]} end
-    local before = kept()
+  it("refuses blocks within apply, before anything changes, and gives copies for them", function()
+    local model = nn.Sequential{nn.Linear(64, 64), nn.Linear(64, 33)}
+    local ema = optim.EMA(model, {decay = 1})
+    for _, p in ipairs(model:parameters()) do set(p, 7) end
+    assert.matches("quantize: .* apply has put the averages into them; ema:apply%(m.clone, m%)",
+                   message(ema.apply, ema, function() model[1]:quantize("q8_0") end))
+    local left = coroutine.wrap(function() ema:apply(coroutine.yield) end)
+    left()
+    assert.matches("quantize: .* apply has put the averages",
+                   message(model.quantize, model, "q8_0"))
+    left()
+    for _, p in ipairs(model:parameters()) do
+      assert.is_true(p.requires_grad and p:equal(heed.full_like(p, 7)))
+    end
+    local copy = ema:apply(model.clone, model)
+    copy:quantize("q8_0")
+    assert.equal("q8_0", copy[1].weight.dtype)
+    assert.is_true(copy[1].bias:equal(ema:state()["average.1.bias"]))
+    evaluating("spec", model, function() model:quantize("q8_0") end)
+    assert.equal("q8_0", model[2].weight.dtype)
+  end)
+
+  it("and optimisers leave out weights that become blocks later", function()
+    local model, x = nn.Linear(64, 64), heed.randn(2, 64)
+    local ema, opt = optim.EMA(model, {decay = 0.5}), optim.Adam(model:parameters())
+    local function step()
+      opt:zero_grad()
+      model(x):square():sum():backward()
+      opt:step()
+      ema:update()
+    end
+    step()
+    local ema_before, opt_before = ema:state(), opt:state()
     model:quantize("q4_0")
     nn.Linear(2, 2):to("float64")                            -- a move that all follow
-    for i, t in ipairs(kept()) do assert.is_true(t:equal(before[i])) end
-    assert.matches("update: operand 1: values expected, got blocks of type q4_0",
-                   message(ema.update, ema))
-    assert.matches("apply: a tensor of blocks, q4_0, cannot be changed",
-                   message(ema.apply, ema, model))
-    for i, t in ipairs(kept()) do assert.is_true(t:equal(before[i])) end
-    opt:step()
+    step()
+    local weight = model.weight == opt.parameters[1] and 1 or 2
+    local state, steps = ema:state(), opt:state()
+    assert.same({nil, 2}, {state["average.weight"], state.updates:item()})
+    assert.matches("^averages of 1 tensors", tostring(ema))
+    assert.same({nil, 0, 2}, {steps["exp_avg." .. weight], steps.step[weight],
+                              steps.step[3 - weight]})
+    ema:apply(function() assert.is_true(model.bias:equal(state["average.bias"])) end)
+    assert.is_false(model.bias:equal(state["average.bias"]))
+    for _, other in ipairs{ema, optim.EMA(model)} do other:load_state(state) end
+    for _, other in ipairs{opt, optim.Adam(model:parameters())} do
+      other:load_state(steps)
+      for name, t in pairs(steps) do assert.is_true(other:state()[name]:equal(t), name) end
+    end
+    step()
+    assert.matches("average.weight: not expected", message(ema.load_state, ema, ema_before))
+    assert.matches("exp_avg." .. weight .. ": not expected",
+                   message(opt.load_state, opt, opt_before))
   end)
 
   it("refuses what it does not take", function()
@@ -438,6 +476,28 @@ describe("training", function()
     assert.equal(20, average:state().updates:item())
     local mean = average:apply(weights, model):clone()
     assert.is_false(mean:equal(weights(model)))
+  end)
+
+  it("leaves a scaler ready for the next run where a step fails", function()
+    local model, opt = model_and(sgd)
+    local scaler, batches = optim.Scaler(), data(9)
+    local function run(options)
+      for name, value in pairs{model = model, optimizer = opt, loss = heed.mse_loss, steps = 2,
+                               batches = batches, scaler = scaler, autocast = "float16",
+                               print = false} do
+        options[name] = value
+      end
+      return heed.train(options)
+    end
+    local before, step = weights(model):clone(), scaler.step
+    assert.matches("no rate", message(run, {schedule = function() error("no rate") end}))
+    assert.matches("train: a number of at least 0 expected as clip, got %-1",
+                   message(run, {clip = -1}))
+    rawset(scaler, "step", function() error("interrupted") end)
+    assert.matches("interrupted", message(run, {clip = 1}))
+    rawset(scaler, "step", nil)
+    assert.is_true(rawequal(scaler.step, step) and before:equal(weights(model)))
+    assert.equal(2, run{clip = math.huge}.steps)
   end)
 
   it("clips gradients after they are divided by their scale", function()

@@ -254,6 +254,42 @@ describe("the state of a cache", function()
     assert.equal(("Cache(%s, %d layers)"):format(tokens, 2), tostring(fixed))
   end)
 
+  it("of another type is refused by name, but not that of autocast", function()
+    local function state_in(dtype)
+      local m, cache = decoder():to(dtype), nn.Cache()
+      heed.no_grad(m, heed.randn({1, 3, 8}, {dtype = dtype}), {cache = cache})
+      return cache:state(m), m
+    end
+    local fits = {float64 = "float64", float32 = "float32 float16 bfloat16",
+                  bfloat16 = "float16 bfloat16"}
+    for own, others in pairs(fits) do
+      local _, m = state_in(own)
+      for _, dtype in ipairs{"float64", "float32", "float16", "bfloat16"} do
+        local cache, state = nn.Cache(), state_in(dtype)
+        if others:find(dtype) then
+          assert.equal(3, cache:load_state(state, m):length())
+        else
+          assert.matches("load_state: layers.1.attend.k: keys and values of type " .. own
+                         .. " expected by the model's layer, got " .. dtype,
+                         message(cache.load_state, cache, state, m))
+        end
+      end
+    end
+    local state, m = state_in("float32")
+    for _, part in ipairs{m.layers[1].attend.query, m.layers[1].attend.key} do
+      part.weight = nn.Parameter(heed.quantize(heed.randn(8, 32), "q8_0"), {requires_grad = false})
+    end
+    assert.equal(3, nn.Cache():load_state(state, m):length())
+    assert.matches("of type float32 expected", message(function()
+      nn.Cache():load_state((state_in("float64")), m)
+    end))
+    local wide, attention = heed.randn({1, 3, 8}, {dtype = "float64"}), nn.Attention(8)
+    local cache, other = nn.Cache(), attention:clone():to("float64")
+    heed.no_grad(other, wide, {cache = cache})
+    assert.matches("load_state: .k: keys and values of type float32 expected", message(function()
+      nn.Cache():load_state(cache:state(other), attention)
+    end))
+  end)
 
   it("of another model is refused, and leaves the cache as it was", function()
     local m = decoder()

@@ -283,6 +283,19 @@ describe("data.mask", function()
                    said{mask = 3, vocabulary = 3, lengths = {1, 2}})
     assert.matches("a list of ids expected as option special",
                    said{mask = 3, vocabulary = 3, special = 1})
+    for wanted, special in pairs{
+      ["an entry expected at position 1, since there is one at 2, got nil"] = {nil, 7},
+      ["a list expected, got one with the string 'x' as a key"] = {1, x = 7},
+      ["got nan"] = {0 / 0},
+    } do
+      assert.matches("data.mask: .*option special.*" .. wanted,
+                     said{mask = 3, vocabulary = 3, special = special})
+    end
+    ids = heed.tensor{{1, 2}, {2, 1}}
+    for n, lengths in pairs{[3] = {1, 3}, [-1] = heed.tensor{-1, 2}} do
+      assert.matches("data.mask: lengths from 0 to 2 expected, got " .. n,
+                     said({mask = 3, vocabulary = 3, lengths = lengths}, ids), 1, true)
+    end
   end)
 end)
 

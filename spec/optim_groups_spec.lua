@@ -126,6 +126,13 @@ describe("groups of parameters", function()
                    message(function() return group.parametres end))
     assert.matches("no 'option'; did you mean 'options'",
                    message(function() return group.option end))
+    for _, o in ipairs{opt.options, group.options} do
+      local function set(name) o[name] = 1 end
+      assert.matches("optim.Adam: unknown option 'epz'; did you mean 'eps'", message(set, "epz"))
+      assert.matches("optim.Adam: options by name expected.*got one at %[nan%]",
+                     message(set, 0 / 0))
+      assert.matches("optim.Adam: options by name expected.*got one at %[nil%]", message(set, nil))
+    end
     local fields = {}
     for name in pairs(group) do fields[#fields + 1] = name end
     table.sort(fields)

@@ -332,6 +332,21 @@ describe("training", function()
     assert.equal(20, heed.train(o(other.weight, model.bias)).steps)
   end)
 
+  it("refuses an optimizer whose parameters are all frozen", function()
+    local model = nn.Sequential{nn.Linear(10, 4), nn.Linear(4, 1)}
+    local optimizer = optim.SGD(model:parameters())
+    local adapters = nn.lora(model, {rank = 2, targets = {"1"}})
+    local function run(own)
+      return heed.train(options{model = model, loss = function(y) return y:sum() end, steps = 2,
+                                batches = function() return heed.ones(1, 10) end, optimizer = own})
+    end
+    assert.matches("train: an optimizer of parameters that require grad expected, got one of 4 fro",
+                   message(run, optimizer))
+    assert.equal(2, run(optim.SGD(adapters:parameters())).steps)
+    model[2].bias:requires_grad_()
+    assert.equal(2, run(optimizer).steps)
+  end)
+
   it("refuses a loss that is no tensor, and a rate that is no number", function()
     local function forgets(p) p:sum() end
     assert.matches("train_spec.*train: a tensor expected from loss, got nil",

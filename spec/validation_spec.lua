@@ -203,6 +203,11 @@ describe("a run with validations", function()
     assert.matches("'best' expected as keep, got true",
                    said{validate = v, keep = true, checkpoint = path})
     assert.matches("keep needs a checkpoint", said{validate = v, keep = "best"})
+    for _, own in ipairs{"run", "run.safetensors"} do
+      local log = own:gsub("^run", "run.best")
+      assert.matches("train: log and the best weights are one file, " .. log,
+                     said{validate = v, keep = "best", checkpoint = own, log = log}, 1, true)
+    end
     assert.matches("as patience, got 0", said{validate = v, patience = 0})
     assert.matches("as every of validate, got 0", said{validate = {loss = v, every = 0}})
     assert.matches("a function expected as loss of validate, got nil", said{validate = {}})

@@ -82,6 +82,18 @@ local function check_parameters(model, optimizer)
 end
 
 
+-- Refuses an optimizer that changes nothing, since all of its parameters are frozen.
+local function check_gradients(optimizer)
+  local list = optimizer.parameters
+  if type(list) ~= "table" or #list == 0 then return end
+  for _, p in ipairs(list) do
+    if not options.is_alive(p) or p.requires_grad then return end
+  end
+  fail("train: an optimizer of parameters that require grad expected, got one of %d frozen ones, "
+       .. "as nn.lora leaves a model's own; p:requires_grad_(), or adapters:parameters()", #list)
+end
+
+
 -- Checks the options of mixed precision. Float16 needs a scaler: one is made unless given.
 local function check_mixed(o)
   local dtype = o.autocast
@@ -108,9 +120,7 @@ local function check(given)
   for _, name in ipairs{"schedule", "on_step"} do
     if o[name] ~= nil then options.callable("train", name, o[name]) end
   end
-  if o.clip ~= nil and type(o.clip) ~= "number" then
-    fail("train: a number expected as clip, got %s", options.kind(o.clip))
-  end
+  if o.clip ~= nil then options.bound("train", "clip", o.clip) end
   if type(o.optimizer) ~= "table" or Module.is(o.optimizer) or not o.optimizer.step then
     fail("train: an optimizer expected, such as optim.Adam(model:parameters()), got %s",
          options.kind(o.optimizer))
@@ -128,6 +138,7 @@ local function check(given)
     fail("train: validate expected beside a schedule of plateaus, which needs losses to fall by")
   end
   check_parameters(o.model, o.optimizer)
+  check_gradients(o.optimizer)
   return o
 end
 
@@ -269,19 +280,23 @@ local function gradients(run, o)
 end
 
 
+-- Changes the weights along the gradients, which a scaler divides before.
+local function update(o)
+  local scaler, optimizer = o.scaler, o.optimizer
+  if scaler then scaler:unscale_(optimizer) end
+  if o.clip then optim.clip_grad_norm(optimizer.parameters, o.clip) end
+  if not scaler then return optimizer:step() end
+  scaler:step(optimizer)
+  scaler:update()
+end
+
+
 -- Runs one step; returns its loss, or nil where the batches end.
 local function train_step(run, o)
-  local loss, optimizer = gradients(run, o), o.optimizer
+  local loss = gradients(run, o)
   if loss == nil then return nil end
-  if o.scaler then o.scaler:unscale_(optimizer) end
-  if o.clip then optim.clip_grad_norm(optimizer.parameters, o.clip) end
-  if o.schedule then set_rates(optimizer, run.rates, factor_of(o, run.step + 1)) end
-  if o.scaler then
-    o.scaler:step(optimizer)
-    o.scaler:update()
-  else
-    optimizer:step()
-  end
+  if o.schedule then set_rates(o.optimizer, run.rates, factor_of(o, run.step + 1)) end
+  if o.scaler then Scaler.during("train", o.scaler, update, o) else update(o) end
   if o.average then o.average:update() end
   return loss
 end
@@ -379,7 +394,7 @@ end
 ---inputs is a list
 ---@field loss fun(prediction: any, ...): heed.Tensor gets the batch's other values too
 ---@field batches function gives the next batch, or nil at the end; a task, for instance
----@field optimizer heed.Optimizer
+---@field optimizer heed.Optimizer of parameters some of which require grad
 ---@field accumulate? integer batches for each step, whose gradients are averaged; 1 unless given.
 ---Batches behind the last whole step are taken, and not used
 ---@field autocast? "bfloat16"|"float16" the type of mixed precision for model and loss

@@ -5,6 +5,7 @@
 
 local heed = require "heed"
 local options = require "heed.internal.options"
+local within = require "heed.internal.within"
 
 local fail, kind = heed.fail, options.kind
 
@@ -40,14 +41,14 @@ end
 
 
 -- Bools (B, T): whether each position lies within its sequence.
-local function within(ids, lengths)
-  if type(lengths) == "table" then lengths = heed.tensor(lengths, {device = ids.device}) end
+local function shown_by(ids, lengths)
+  if type(lengths) == "table" then lengths = heed.tensor(lengths, {device = "cpu"}) end
   if not heed.is_tensor(lengths) or ids:dim() ~= 2 or lengths:dim() ~= 1
      or #lengths ~= #ids or lengths.dtype ~= "int64" then
     fail("data.mask: option lengths: one whole number for each sequence of ids (B, T) expected, "
          .. "got %s for %s", kind(lengths), kind(ids))
   end
-  return heed.arange(ids:size(2), {device = ids.device}):unsqueeze(1):le(lengths:unsqueeze(2))
+  return within("data.mask", lengths, ids:size(2)):to(ids.device)
 end
 
 
@@ -58,10 +59,10 @@ local function candidates(ids, o)
     fail("data.mask: a list of ids expected as option special, got %s", kind(special))
   end
   local allowed = ids:ne(o.mask)
-  for i, id in ipairs(special) do
+  for i, id in ipairs(options.whole("data.mask: option special", special)) do
     allowed = allowed & ids:ne(check_id(("option special[%d]"):format(i), id))
   end
-  if o.lengths ~= nil then allowed = allowed & within(ids, o.lengths) end
+  if o.lengths ~= nil then allowed = allowed & shown_by(ids, o.lengths) end
   return allowed
 end
 

@@ -16,6 +16,7 @@ lent.modes = setmetatable({}, {__mode = "k"})
 
 ---@class heed.lent.call
 ---@field running boolean
+---@field has_values? boolean whether it has the only values of the parameters
 ---@field left? boolean whether its coroutine was collected, in which it was suspended
 ---@field why fun(parameters: table<heed.Tensor, true>): string? why these take no step meanwhile,
 ---and what to do
@@ -66,13 +67,15 @@ function lent.give_back()
 end
 
 
--- Why parameters take no step now; nil: they do.
-local function why(parameters)
+-- Why parameters take no step now, or no other memory; nil: they do.
+local function why(parameters, values_alone)
   local set = {}
   for _, p in ipairs(parameters) do set[p] = true end
   for call in pairs(calls) do
-    local reason, remedy = call.why(set)
-    if reason then return reason, remedy end
+    if call.has_values or not values_alone then
+      local reason, remedy = call.why(set)
+      if reason then return reason, remedy end
+    end
   end
 end
 
@@ -85,14 +88,15 @@ function lent.is_free(parameters) return next(calls) == nil or not why(parameter
 
 ---Why parameters take no step; nil: they do. What calls had that were left is given back.
 ---@param parameters heed.Tensor[]
+---@param values_alone? boolean of calls that have their values alone: why they take no other memory
 ---@return string?
-function lent.refusal(parameters)
+function lent.refusal(parameters, values_alone)
   if next(calls) == nil then return nil end
-  local reason, remedy = why(parameters)
+  local reason, remedy = why(parameters, values_alone)
   if not reason then return nil end
   core.works "cpu"            -- the core keeps the coroutine that called it last: now this one
   collect()
-  local any = lent.give_back() and lent.is_free(parameters)
+  local any = lent.give_back() and not why(parameters, values_alone)
   remedy = any and "it was left in a coroutine, and has ended now" or remedy
   return remedy and reason .. "; " .. remedy or reason
 end

@@ -431,6 +431,17 @@ function options.positive(who, what, value)
 end
 
 
+---Checks a bound of a norm: a number from 0 on, be it infinite.
+---@param who string
+---@param what string
+---@param value any
+---@return number
+function options.bound(who, what, value)
+  if type(value) == "number" and value >= 0 then return value end
+  heed.fail("%s: a number of at least 0 expected as %s, got %s", who, what, options.kind(value))
+end
+
+
 ---Checks a probability: of dropping an element, for instance.
 ---@param who string
 ---@param what string

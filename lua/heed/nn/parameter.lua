@@ -109,6 +109,12 @@ function parameter.role(value)
 end
 
 
+---Whether a tensor lies in blocks, which nothing trains; a released one does not.
+---@param t heed.Tensor
+---@return boolean
+function parameter.in_blocks(t) return options.is_alive(t) and blocks[t.dtype] ~= nil end
+
+
 ---A tensor of its own with the same values: a parameter of a parameter, and so on. No tensor: nil.
 ---@param t any
 ---@return heed.Tensor?

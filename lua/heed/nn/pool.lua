@@ -1,12 +1,12 @@
 -- One vector for a sequence: pooling over those tokens that are there, and a classifier on top.
 
-local recording = require "heed.internal.recording"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
 local field = require "heed.internal.field"
 local layers = require "heed.nn.layers"
 local options = require "heed.internal.options"
 local part = require "heed.nn.part"
+local within = require "heed.internal.within"
 
 local is_tensor = heed.is_tensor
 local count, kind = options.count, options.kind
@@ -18,20 +18,13 @@ local count, kind = options.count, options.kind
 local CALL = {keys = options.any, lengths = options.any}
 
 
--- The tokens within the lengths, as bools (B, T). A GPU's lengths are not read, nor in a capture:
--- beyond T is T there.
+-- The tokens within the lengths, as bools (B, T).
 local function keys_of_lengths(lengths, B, T)
   if not is_tensor(lengths) or lengths.dtype ~= "int64" or lengths:dim() ~= 1 or #lengths ~= B then
     heed.fail("nn.Pool: lengths of type int64 and shape (%d) expected, got %s", B,
               options.typed(lengths))
   end
-  if recording.reaches(lengths) and B > 0 then
-    local least, most = lengths:min():item(), lengths:max():item()
-    if least < 0 or most > T then
-      heed.fail("nn.Pool: lengths from 0 to %d expected, got %d", T, least < 0 and least or most)
-    end
-  end
-  return heed.arange(T, {device = lengths.device}):le(lengths:unsqueeze(2))
+  return within("nn.Pool", lengths, T)
 end
 
 

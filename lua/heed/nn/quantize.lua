@@ -5,6 +5,7 @@ local check_type = require "heed.internal.block_type"
 local core = require "heed.core"
 local heed = require "heed"
 local layers = require "heed.nn.layers"
+local lent = require "heed.internal.lent"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
@@ -83,10 +84,21 @@ local function others(module, of)
 end
 
 
+-- Refuses weights in which a call of `ema:apply` has the averages: their own values could not be
+-- given back into blocks.
+local function check_own(of)
+  local weights = {}
+  for weight in next, of do weights[#weights + 1] = weight end
+  local why = lent.refusal(weights, true)
+  if not why then return end
+  heed.fail("quantize: %s; ema:apply(m.clone, m) gives a copy that may be quantized", why)
+end
+
+
 ---Puts the weights of linear layers and embeddings into blocks of few bits (see `heed.quantize`),
 ---frozen. Those that do not fit, or that `except` names, such as "head", stay as they are. Where
 ---weights of an embedding are among them, all other floats become float32, as rows of a table in
----blocks are.
+---blocks are. Within `ema:apply` it is refused, but not of a copy: `ema:apply(m.clone, m)`.
 ---@param type string
 ---@param given? {except: string[]}
 ---@return table<string, string> kept why, by the names of weights that stay
@@ -111,6 +123,7 @@ function Module:quantize(type, given, ...)
   for name, weight in next, named do           -- what shares a weight that is kept
     if kept[weight_of(name)] then of[weight] = nil end
   end
+  check_own(of)
   local changes = parameter.moved(others(self, of), {"float32"})
   for weight, name in next, of do
     local n = #changes.takers + 1

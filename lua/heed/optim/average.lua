@@ -8,7 +8,6 @@
 --   end
 --   local accuracy = ema:apply(evaluate, model)
 
-local blocks = require "heed.internal.blocks"
 local recording = require "heed.internal.recording"
 local core = require "heed.core"
 local fields = require "heed.internal.fields"
@@ -37,7 +36,7 @@ end
 local function read(given)
   local names, list = {}, {}
   local function add(name, p)
-    if not blocks[p.dtype] then names[#names + 1], list[#list + 1] = name, p end
+    if not parameter.in_blocks(p) then names[#names + 1], list[#list + 1] = name, p end
   end
   if Module.is(given) then
     for name, p in given:named_parameters() do add(name, p) end
@@ -48,6 +47,24 @@ local function read(given)
   for i, p in ipairs(given) do add(tostring(i), p) end
   if #list == 0 then fail("optim.EMA: parameters expected, got weights in blocks alone") end
   return names, list
+end
+
+
+-- The positions of parameters, but for those that have become blocks since.
+local function places(self)
+  local list = {}
+  for i, p in ipairs(self.parameters) do
+    if not parameter.in_blocks(p) then list[#list + 1] = i end
+  end
+  return list
+end
+
+
+-- The entries of a list at these positions.
+local function chosen(list, at)
+  local some = {}
+  for k, i in ipairs(at) do some[k] = list[i] end
+  return some
 end
 
 
@@ -69,7 +86,7 @@ end
 ---@field warmup? boolean at update n it keeps (1 + n) / (10 + n), where that is less
 
 ---Averages of parameters, which begin as their values now. Weights in blocks, which nothing trains,
----have none.
+---have none, and those that become blocks later are left out from then on.
 ---@param parameters heed.Module|heed.Tensor[]
 ---@param given? heed.EMA.options
 ---@return heed.EMA
@@ -110,8 +127,9 @@ function EMA:update()
     heed.no_grad(self.replayed.add_, self.replayed, 1)
     n = self.updates
   end
-  core.commit("update", {op = "lerp", number = weight, targets = averages,
-                         operands = self.parameters, fields = {self, "updates", n}})
+  local at = places(self)
+  core.commit("update", {op = "lerp", number = weight, targets = chosen(averages, at),
+                         operands = chosen(self.parameters, at), fields = {self, "updates", n}})
 end
 
 
@@ -120,45 +138,47 @@ local function prepare_end(self, call, back)
   back.fields[3] = self.applied - 1
   self.calls[call] = nil
   if not lent.other(self.calls, call) then return end
-  for i, own in ipairs(call.own) do own:copy_(self.averages[i]) end
+  for i, own in pairs(call.own) do own:copy_(self.averages[i]) end
 end
 
 
 -- A call of `apply`, and the changes that end it.
 local function new_call(self)
-  local call, first = {own = {}, running = false}, lent.other(self.calls)
-  for i, p in ipairs(self.parameters) do
-    call.own[i] = heed.keep((first and first.own[i] or p):detach():clone())
+  local call, first = {own = {}, running = false, has_values = true}, lent.other(self.calls)
+  local at = places(self)
+  for _, i in ipairs(at) do
+    call.own[i] = heed.keep((first and first.own[i] or self.parameters[i]):detach():clone())
   end
-  local back = {targets = self.parameters, operands = call.own,
+  local on = {targets = chosen(self.parameters, at), operands = chosen(self.averages, at),
+              fields = {self, "applied", self.applied + 1, call, "running", true}}
+  local back = {targets = on.targets, operands = chosen(call.own, at),
                 fields = {self, "applied", self.applied, call, "running", false}}
   function call.give_back()
     prepare_end(self, call, back)
     core.commit("apply", back)
   end
   function call.why(parameters)
-    for _, p in ipairs(self.parameters) do
+    for _, p in ipairs(on.targets) do
       if parameters[p] then
         return "parameters of their own expected, but apply has put the averages into them"
       end
     end
   end
-  return call, back
+  return call, on, back
 end
 
 
 ---f(...), while the parameters have the averages' values; then they have their own again, also
 ---after an error. Of calls that overlap, in coroutines, the last one to end gives these back; an
----optimiser's step meanwhile, which would be lost, is refused.
+---optimiser's step meanwhile, which would be lost, is refused, and so is `m:quantize`: a copy with
+---the averages, `ema:apply(m.clone, m)`, takes it.
 ---@param f function
 ---@param ... any
 ---@return any ...
 function EMA:apply(f, ...)
   options.callable("apply", "f", f)
   lent.give_back()
-  local call, back = new_call(self)
-  local on = {targets = self.parameters, operands = self.averages,
-              fields = {self, "applied", self.applied + 1, call, "running", true}}
+  local call, on, back = new_call(self)
   self.calls[call] = true
   return core.commit_during("apply", on, back, function(...)
     local _ <close> = lent.begin(call, function() prepare_end(self, call, back) end)
@@ -175,7 +195,9 @@ local function updates_of(self) return self.updates + self.replayed:item() end
 ---@return table<string, heed.Tensor>
 function EMA:state()
   local tensors = {updates = heed.tensor(updates_of(self))}
-  for i, name in ipairs(self.names) do tensors["average." .. name] = self.averages[i]:detach() end
+  for _, i in ipairs(places(self)) do
+    tensors["average." .. self.names[i]] = self.averages[i]:detach()
+  end
   return tensors
 end
 
@@ -187,8 +209,8 @@ end
 function EMA:compare(given)
   state.check("load_state", given)
   local slots = {{names = {"updates"}, value = heed.tensor(0)}}
-  for i, name in ipairs(self.names) do
-    slots[i + 1] = {names = {"average." .. name}, value = self.averages[i]}
+  for _, i in ipairs(places(self)) do
+    slots[#slots + 1] = {names = {"average." .. self.names[i]}, value = self.averages[i]}
   end
   local problems, hint = state.compare(slots, given)
   local counted = #problems > 0 or given.updates:item() >= 0
@@ -202,9 +224,10 @@ end
 function EMA:load_state(given, ...)
   state.check_arguments("load_state", 1, given, ...)
   state.refuse("load_state", self:compare(given))
-  local averages, none = {}, heed.zeros_like(self.replayed)
-  for i, name in ipairs(self.names) do
-    local t = given["average." .. name]:detach()
+  local averages = table.move(self.averages, 1, #self.averages, 1, {})
+  local none = heed.zeros_like(self.replayed)
+  for _, i in ipairs(places(self)) do
+    local t = given["average." .. self.names[i]]:detach()
     averages[i] = heed.keep(t:to(self.parameters[i].device):clone())
   end
   core.commit("load_state", {
@@ -216,7 +239,7 @@ end
 
 function EMA:__tostring()
   return ("averages of %d tensors, decay = %g, %d updates"):format(
-    #self.parameters, self.options.decay, updates_of(self))
+    #places(self), self.options.decay, updates_of(self))
 end
 
 

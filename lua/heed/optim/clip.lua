@@ -32,9 +32,8 @@ function clip.clip_grad_norm(parameters, max, norm_type, given, ...)
   o.norm_type = norm_type or o.norm_type or 2
   if heed.is_tensor(parameters) then parameters = {parameters} end
   parameters_of.check("clip_grad_norm", parameters)
-  if type(max) ~= "number" or not (max >= 0) then
-    fail("clip_grad_norm: a number of at least 0 expected as max, got %s", options.kind(max))
-  elseif o.norm_type ~= o.norm_type then
+  options.bound("clip_grad_norm", "max", max)
+  if o.norm_type ~= o.norm_type then
     fail("clip_grad_norm: a number expected as norm_type, got %s", options.kind(o.norm_type))
   end
   if o.error_if_nonfinite and not clip_gradients(parameters, o.norm_type):isfinite():item() then

@@ -141,6 +141,9 @@ end
 ---@param list any[]
 function Group:change(name, value, list)
   local o = {}
+  if self.known[name] == nil then
+    core.refuse_option(self.who, name, options.names(self.known))      -- NaN and nil, too
+  end
   if value == nil then fail("%s: a value expected as %s, got nil", self.who, name) end
   options.read(self.who, {[name] = value}, self.known)
   for key in pairs(self.known) do o[key] = self.numbers[key] end
@@ -323,6 +326,13 @@ end
 function Group:count(i)
   return self.even and self.steps[self.at + NUMBER] - 1 or self.counts[i]
 end
+
+
+---Whether an optimiser's state tells of parameter i: not where it has become blocks, which no step
+---changes.
+---@param i integer
+---@return boolean
+function Group:is_saved(i) return not parameter.in_blocks(self.parameters[i]) end
 
 
 -- The steps of each parameter, in `counts`.

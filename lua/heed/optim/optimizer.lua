@@ -217,7 +217,9 @@ end
 local function numbers(self)
   local counts, rates = {}, {}
   for i, group in ipairs(self[INNER].groups) do
-    for k in ipairs(group.parameters) do counts[#counts + 1] = group:count(k) end
+    for k in ipairs(group.parameters) do
+      counts[#counts + 1] = group:is_saved(k) and group:count(k) or 0
+    end
     rates[i] = group.numbers.lr
   end
   return {
@@ -228,12 +230,12 @@ end
 
 
 ---The optimiser's state, as tensors by name, such as "exp_avg.1": parameters are counted through
----all groups.
+---all groups. Weights that have become blocks have no steps, and no states.
 ---@return table<string, heed.Tensor>
 function Optimizer:state()
   local tensors = numbers(self)
   for n, at in ipairs(self[INNER].places) do
-    for k, name in ipairs(at.group.names) do
+    for k, name in ipairs(at.group:is_saved(at.i) and at.group.names or {}) do
       local t = at.group.lists[k][at.i]
       if t then tensors[name .. "." .. n] = t:detach() end
     end
@@ -272,7 +274,8 @@ function Optimizer:compare(given)
   end
   local counts = given.step:totable()
   for n, at in ipairs(self[INNER].places) do
-    for _, name in ipairs(counts[n] > 0 and at.group.names or {}) do
+    local is_there = counts[n] > 0 and at.group:is_saved(at.i)
+    for _, name in ipairs(is_there and at.group.names or {}) do
       slots[#slots + 1] = {names = {name .. "." .. n}, value = at.group.parameters[at.i]}
     end
   end

@@ -196,6 +196,14 @@ function Scaler:update()
 end
 
 
+-- Calls f(...), behind which the scaler has divided no gradients, however the call ends: those of a
+-- step that failed are not used again.
+local function during(who, self, f, ...)
+  local back = {fields = {self, "found", {}, self, "stepped", {}}}
+  return core.commit_during(who, {}, back, f, ...)
+end
+
+
 ---The scale, and how many steps in a row had finite gradients.
 ---@return table<string, heed.Tensor>
 function Scaler:state()
@@ -241,4 +249,4 @@ options.guard(Scaler, {
 }, {is = is_scaler, what = "a scaler", variable = "scaler"})
 
 
-return {Scaler = make, is = is_scaler}
+return {Scaler = make, during = during, is = is_scaler}

@@ -68,7 +68,9 @@ local function best_path(o)
     fail("train: keep needs a checkpoint, beside which the best weights go")
   end
   local base, found = o.checkpoint:gsub("%.safetensors$", "")
-  return base .. ".best" .. (found > 0 and ".safetensors" or "")
+  local path = base .. ".best" .. (found > 0 and ".safetensors" or "")
+  if o.log ~= path then return path end
+  fail("train: log and the best weights are one file, %s", path)
 end
 
 

@@ -341,8 +341,9 @@ end
 
 
 ---Fills an empty cache with what `state` gave: calls go on as if the model had read the tokens. A
----state of other layers, or of another shape, is refused. A cache with a capacity takes the state
----of one that grows, without a window and padding, and the other way round.
+---state of other layers, of another shape, or of a type that is not theirs and not autocast's, is
+---refused. A cache with a capacity takes the state of one that grows, without a window and
+---padding, and the other way round.
 ---@param state table<string, heed.Tensor>
 ---@param model heed.Module the model, or another one of the same layers
 ---@return heed.Cache self

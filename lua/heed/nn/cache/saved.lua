@@ -9,6 +9,7 @@
 --
 -- The second use of a layer in a pass has "2." in front of the last word, and so on.
 
+local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local first_parameter = require "heed.nn.first_parameter"
 local heed = require "heed"
@@ -108,10 +109,27 @@ local function check_shape(name, layer, part, t)
 end
 
 
+-- Whether a module is attention of ours.
+local function attends(module) return rawget(module, "kv_heads") or rawget(module, "Wk") end
+
+
+local HALVES <const> = {bfloat16 = true, float16 = true}
+
+-- Keys and values have the type of a layer's weights, or that of `heed.autocast`, which leaves
+-- float64 alone. Beside blocks they are no float64. Classes of the caller's choose theirs.
+local function check_type(name, layer, t)
+  local first = attends(layer) and first_parameter(layer)
+  if not first then return end
+  local wanted = blocks[first.dtype] and "float32" or first.dtype
+  if t.dtype == wanted or HALVES[t.dtype] and wanted ~= "float64" then return end
+  fail("load_state: %s: keys and values of type %s expected by the model's layer, got %s", name,
+       wanted, t.dtype)
+end
+
+
 -- Whether a module may have keys in a cache: attention, and classes of the caller's.
 local function may_attend(module)
-  return rawget(module, "kv_heads") or rawget(module, "Wk")
-         or not kin.is_own(getmetatable(module))
+  return attends(module) or not kin.is_own(getmetatable(module))
 end
 
 
@@ -142,6 +160,7 @@ local function read_uses(state, model)
         fail("load_state: the model has no layer for '%s'; the state is another model's", name)
       elseif part == "k" or part == "v" then
         check_shape(name, layer, part, t)
+        check_type(name, layer, t)
       end
       uses[layer] = uses[layer] or {}
       uses[layer][index] = uses[layer][index] or {layer = layer, index = index}
