@@ -170,6 +170,8 @@ return {
   {heed.linear, {x, x, heed.ones(3, "float64")},
    "linear: types float32 of 'input' and float64 of 'bias' differ; x:to(\"float64\")"},
   integers("linear", "bias", x, x, ids),
+  {heed.addmm, {x, x, x},
+   "addmm: shapes (3, 4) of 'mat1' and (3, 4) of 'mat2' do not fit: 4 columns meet 3 rows"},
   {heed.addmm, {heed.ones(3, 3, "float64"), x, heed.ones(4, 3)},
    "addmm: types float32 of 'mat1' and float64 of 'input' differ; x:to(\"float64\")"},
   {heed.index_select, {x, 1, heed.ones(3)},

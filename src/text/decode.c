@@ -373,6 +373,7 @@ static bool is_left_out (const ready *r, bool special) { return r->special && !s
 static const ready *ready_of (heed_tokenizer *t, int64_t id, int64_t position) {
   const ready *r = id >= 1 && id <= t->count ? &t->decoding.ready[id - 1] : NULL;
   if (r != NULL && r->known) return r;
+  if (core_lost(t->cx, NULL)) return NULL;
   if (position == 0)
     core_fail(t->cx, NULL, "an id from 1 to %lld expected, got %lld", (long long)t->count,
               (long long)id);
