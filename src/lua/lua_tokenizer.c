@@ -97,7 +97,7 @@ static bool tokenize (lua_State *L, owner *o, const heed_text text[2], const hee
   memcpy(at, all.ids, bytes);
   memcpy(at + all.n, all.types, bytes);
   for (int64_t i = 0; i < 2 * all.n; i++) {
-    at[2 * all.n + i] = all.offsets[i] + (i % 2 == 0);     /* the first byte and the last, for Lua */
+    at[2 * all.n + i] = all.offsets[i] + (i % 2 == 0);     /* the first byte and the last */
     if ((i & 0xffff) == 0xffff && heed_interrupted(binding_of(L)->cx)) return false;
   }
   return true;
