@@ -231,12 +231,85 @@ describe("models.save", function()
     local m = assert(heed.models.load(HERE .. "gpt2"))
     local V, D = m.words.weight:size(1), m.words.weight:size(2)
     m.words.weight = nn.Parameter(heed.cat{m.words.weight:detach(), heed.zeros(1, D)})
-    assert.matches(("models.save: shape %%(%d, %d%%) expected as 'words.weight', as model.config "
-                    .. "says, got %%(%d, %d%%)"):format(V, D, V + 1, D),
-                   message(heed.models.save, place.path, m))
+    assert.matches("head.weight and words.weight are two tensors, and one in a model of",
+                   select(2, heed.models.save(place.path, m)))
+    m.head.weight = m.words.weight
+    local done, why = heed.models.save(place.path, m)
+    assert.is_nil(done)
+    assert.matches(("head.weight has shape %%(%d, %d%%), and %%(%d, %d%%) in a model of ")
+                   :format(V + 1, D, V, D), why)
     m.config.vocab_size = V + 1
     assert(heed.models.save(place.path, m))
     assert.equal(V + 1, assert(heed.models.load(place.path)).words.weight:size(1))
+  end)
+
+  it("says whether the head is tied to the embedding, as it is in the model", function()
+    local ids = heed.tensor({{3, 4, 5}}, {dtype = "int64"})
+    local function saved(m, path)
+      assert(heed.models.save(path, m))
+      local again = assert(heed.models.load(path))
+      local rows = m.is_sequence and {ids, ids} or {ids}
+      assert.is_true(m(table.unpack(rows)):equal(again(table.unpack(rows))))
+      return again
+    end
+    for _, name in ipairs{"gemma2", "gpt2", "bart", "t5"} do
+      local m = assert(heed.models.load(HERE .. name))
+      assert.is_true(rawequal(m.head.weight, m.words.weight), name)
+      m.head.weight = nn.Parameter(m.words.weight:detach() * 2)
+      local place <close> = free()
+      local other <close> = free()
+      local again = saved(m, place.path)
+      assert.is_false(again.config.tie_word_embeddings)
+      again.head.weight = again.words.weight
+      local third = saved(again, other.path)
+      assert.is_true(rawequal(third.head.weight, third.words.weight))
+    end
+    local m = assert(heed.models.load(HERE .. "gemma2"))
+    local all = nn.lora(m, {rank = 2, targets = {"head"}})
+    heed.no_grad(function()
+      for _, p in ipairs(all:parameters()) do p:uniform_(-1, 1) end
+    end)
+    all:merge()
+    local place <close> = free()
+    local again = saved(m, place.path)
+    assert.is_false(again.head.weight:equal(again.words.weight))
+  end)
+
+  it("refuses a model that the configuration does not give", function()
+    local cases = {
+      {"roberta", "head.out.weight and words.weight are two tensors, and one", function(m)
+        m.head.out.weight = nn.Parameter(m.words.weight:detach():clone())
+      end},
+      {"mistral", "body.layers.2 is nil, and DecoderLayer", function(m)
+        m.body.layers[2] = nil
+      end},
+      {"mistral", "body.layers.1.attend.query.bias is a tensor of shape %(%d+%), and false",
+       function(m)
+        local q = m.body.layers[1].attend.query
+        q.bias = nn.Parameter(heed.zeros(q.weight:size(1)))
+      end},
+      {"mistral", "body.layers.1.mlp.activation is a function other than", function(m)
+        m.body.layers[1].mlp.activation = heed.relu
+      end},
+    }
+    for _, case in ipairs(cases) do
+      local place <close> = free()
+      local m = assert(heed.models.load(HERE .. case[1]))
+      case[3](m)
+      local done, why = heed.models.save(place.path, m)
+      assert.is_nil(done)
+      assert.matches("models.save: config.json cannot say all of this model: " .. case[2]
+                     .. " in a model of model.config", why)
+      assert.is_nil(io.open(place.path))
+    end
+    local place <close> = free()
+    local m = assert(heed.models.load(HERE .. "mistral"))
+    m.config.num_attention_heads = 5
+    assert.matches("models.save: config.json: nn.MultiHeadAttention: heads as a multiple of ",
+                   select(2, heed.models.save(place.path, m)))
+    m.config.num_attention_heads = 4
+    m.body.layers[1].dropout.p, m.body.layers[2].attend.dropout = 0.1, 0.1
+    assert.is_true(heed.models.save(place.path, m))          -- which are for training alone
   end)
 
   it("writes over no file of another program, whichever it is", function()

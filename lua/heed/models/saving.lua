@@ -2,6 +2,7 @@
 -- published names, and the files beside them, copied.
 
 local blocks = require "heed.internal.blocks"
+local building = require "heed.models.building"
 local core = require "heed.core"
 local first_parameter = require "heed.nn.first_parameter"
 local gguf_directory = require "heed.models.gguf_directory"
@@ -61,14 +62,6 @@ local function dtype_of(model)
 end
 
 
--- The shapes of parameters, as text.
-local function shapes_of(model)
-  local shapes = {}
-  for name, p in model:named_parameters() do shapes[name] = tostring(p.shape) end
-  return shapes
-end
-
-
 ---Where a model came from, kept with it.
 ---@class heed.models.origin
 ---@field path string
@@ -77,7 +70,6 @@ end
 ---@field folders string[]
 ---@field config string|false what config.json says, in one spelling; false where there is none
 ---@field dtype string
----@field shapes table<string, string> of its parameters
 ---@field tokenizer any
 
 ---Notes what a directory has beside the weights.
@@ -90,7 +82,7 @@ function saving.origin(path, model, source)
   return {
     path = path, source = source, files = files, folders = folders, dtype = dtype_of(model),
     config = is_there(path .. "/" .. CONFIG) and json.encode(model.config),
-    shapes = shapes_of(model), tokenizer = model.tokenizer,
+    tokenizer = model.tokenizer,
   }
 end
 
@@ -104,15 +96,27 @@ local function original(origin, name)
 end
 
 
--- Refuses parameters of other sizes than config.json says.
-local function check_shapes(model, origin)
-  local shapes = shapes_of(model)
-  for name, shape in next, origin.shapes do
-    if shapes[name] and shapes[name] ~= shape then
-      heed.fail("models.save: shape %s expected as '%s', as model.config says, got %s; a model of "
-                .. "other sizes has other ones in model.config", shape, name, shapes[name])
+-- Whether a configuration and tensors become a model that is alike.
+local function gives(model, c, tensors)
+  return building.difference("models.save", model, c, tensors) == nil
+end
+
+
+-- The configuration by which the tensors become a model that is alike. Whether the head is tied to
+-- the embedding is as in the model, where its family can say so.
+local function config_of(model, origin, tensors)
+  local c = model.config
+  if origin.source.folder then return c end          -- of a table of vectors, which is of no family
+  local why = building.difference("models.save", model, c, tensors)
+  if not why then return c end
+  for _, tied in ipairs{false, true} do
+    local own = {tie_word_embeddings = tied}
+    for name, value in next, c do
+      if own[name] == nil then own[name] = value end
     end
+    if refuse.try(gives, model, own, tensors) then return own end
   end
+  refuse.with("config.json cannot say all of this model: %s in a model of model.config", why)
 end
 
 
@@ -131,21 +135,22 @@ end
 
 
 -- config.json: as it came, unless the configuration or the tensors' type is another one now.
-local function config_text(model, origin, dtype)
-  local c = model.config
+local function config_text(model, origin, dtype, tensors)
+  local c = config_of(model, origin, tensors)
   dtype = dtype or dtype_of(model)
-  local is_same = json.encode(c) == origin.config
-  if is_same then check_shapes(model, origin) end
   if dtype ~= origin.dtype then return json.encode(with_dtype(c, dtype)) .. "\n" end
+  local is_same = json.encode(c) == origin.config
   return is_same and original(origin, CONFIG) or json.encode(c) .. "\n"
 end
 
 
--- All small files: name and text.
-local function texts_of(model, origin, dtype)
+-- All small files: name and text; `tensors` are those of the model.
+local function texts_of(model, origin, dtype, tensors)
   local list = origin.gguf and gguf_directory.texts(model) or {}
   for _, name in ipairs(origin.files) do list[#list + 1] = {name, original(origin, name)} end
-  if origin.config then list[#list + 1] = {CONFIG, config_text(model, origin, dtype)} end
+  if origin.config then
+    list[#list + 1] = {CONFIG, config_text(model, origin, dtype, tensors)}
+  end
   return list
 end
 
@@ -164,7 +169,7 @@ function saving.values(tensors, dtype)
 end
 
 
--- All files of tensors: name and tensors.
+-- All files of tensors: name and tensors, the model's own first.
 local function tensors_of(model, origin, dtype)
   local folder = (origin.source.folder or origin.path):sub(#origin.path + 2)
   local list = {{(folder == "" and "" or folder .. "/") .. WEIGHTS,
@@ -274,8 +279,9 @@ function saving.save(path, model, replace, dtype)
     heed.fail("models.save: the model has another tokenizer than its directory, %s, which heed "
               .. "does not write", quoted(origin.path))
   end
-  return saving.write(path, origin.folders, tensors_of(model, origin, dtype),
-                      texts_of(model, origin, dtype), replace)
+  local weights = tensors_of(model, origin, dtype)
+  return saving.write(path, origin.folders, weights,
+                      texts_of(model, origin, dtype, weights[1][2]), replace)
 end
 
 
