@@ -144,6 +144,20 @@ describe("models.save", function()
     end
   end)
 
+  it("writes the configuration that the model was read with, whatever its file says now", function()
+    local from <close> = directories.make "gpt2"
+    local file = from.path .. "/config.json"
+    local before, m = read(file), assert(heed.models.load(from.path))
+    write(file, read(HERE .. "mistral/config.json"))
+    local place <close> = free()
+    assert(heed.models.save(place.path, m))
+    assert.equal(before, read(place.path .. "/config.json"))
+    assert(os.remove(file))
+    assert(heed.models.save(place.path, m))
+    assert.equal(before, read(place.path .. "/config.json"))
+    assert(heed.models.load(place.path))
+  end)
+
   it("refuses what it cannot write", function()
     local m = assert(heed.models.load(HERE .. "qwen2"))
     local f = heed.models.save

@@ -69,6 +69,7 @@ end
 ---@field files string[] that are copied
 ---@field folders string[]
 ---@field config string|false what config.json says, in one spelling; false where there is none
+---@field text string? of config.json, as it was read
 ---@field dtype string
 ---@field tokenizer any
 
@@ -79,10 +80,10 @@ end
 ---@return heed.models.origin
 function saving.origin(path, model, source)
   local files, folders = files_of(path)
+  local text = core.read_file(path .. "/" .. CONFIG)
   return {
     path = path, source = source, files = files, folders = folders, dtype = dtype_of(model),
-    config = is_there(path .. "/" .. CONFIG) and json.encode(model.config),
-    tokenizer = model.tokenizer,
+    config = text ~= nil and json.encode(model.config), text = text, tokenizer = model.tokenizer,
   }
 end
 
@@ -134,13 +135,13 @@ local function with_dtype(c, dtype, is_section)
 end
 
 
--- config.json: as it came, unless the configuration or the tensors' type is another one now.
+-- config.json: as it was read, unless the configuration or the tensors' type is another one now.
 local function config_text(model, origin, dtype, tensors)
   local c = config_of(model, origin, tensors)
   dtype = dtype or dtype_of(model)
   if dtype ~= origin.dtype then return json.encode(with_dtype(c, dtype)) .. "\n" end
   local is_same = json.encode(c) == origin.config
-  return is_same and original(origin, CONFIG) or json.encode(c) .. "\n"
+  return is_same and origin.text or json.encode(c) .. "\n"
 end
 
 
