@@ -341,6 +341,31 @@ describe("models.save", function()
     assert.matches("model.safetensors is there", select(2, heed.models.save(place.path, m)))
   end)
 
+  it("leaves no files of another model in force", function()
+    local place <close> = free()
+    local m = assert(heed.models.load(HERE .. "st/bert_concat"))
+    assert(heed.models.save(place.path, m))
+    local before = read(place.path .. "/config.json")
+    local other = assert(heed.models.load(HERE .. "qwen2"))
+    for _, replace in ipairs{false, true} do
+      local done, why = heed.models.save(place.path, other, {replace = replace})
+      assert.is_nil(done)
+      assert.matches("^models.save: .*/[%w_]+.json is there, which this model lacks and would be "
+                     .. "read with; remove it first", why)
+      assert.equal(before, read(place.path .. "/config.json"))
+    end
+    assert(heed.models.save(place.path, m))
+    for _, name in ipairs{"modules.json", "1_Pooling/tokenizer.json"} do
+      local own <close> = free()
+      assert(os.execute(("mkdir -p %s/1_Pooling"):format(own.path)))
+      write(own.path .. "/" .. name, "{}")
+      local saved = name == "modules.json" and other or m
+      local done, why = heed.models.save(own.path, saved)
+      assert.is_nil(done)
+      assert.matches(name .. " is there, which this model lacks", why)
+    end
+  end)
+
   it("leaves no index of shards beside one file of weights", function()
     local place <close> = directories.make "qwen2"
     local index = place.path .. "/model.safetensors.index.json"

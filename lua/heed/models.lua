@@ -297,10 +297,12 @@ end
 ---as the directory has them that the model came from, or as its GGUF file describes them. Each file
 ---is complete or as it was before.
 ---Files that `models.save` has written are written over; a directory with other ones in their place
----is refused, unless `replace` is true. Files of other names stay; an index of shards then names
----the one file of weights.
----Adapters that are merged are written as parts of the weights. A model in which config.json would
----not result is refused; whether the head is tied to the embedding is written as it is.
+---is refused, unless `replace` is true. A file that the model lacks and that would be read with it,
+---as a tokenizer or modules.json of another model, is refused in any case. Files of other names
+---stay; an index of shards then names the one file of weights.
+---Adapters that are merged are written as parts of the weights. A model that computes anything else
+---than one of its config.json would is refused; there it says whether the head is tied to the
+---embedding, as in the model.
 ---
 ---A path that ends in `.gguf` becomes a file that llama.cpp and heed read, weights in blocks
 ---included, of the architectures and tokenizers that `models.load` takes there. What its keys

@@ -41,16 +41,23 @@ local function is_there(path)
 end
 
 
+-- The names that files beside the weights may have in a directory with these folders, but
+-- config.json.
+local function names_beside(folders)
+  local list = table.move(BESIDE, 1, #BESIDE, 1, {})
+  for _, folder in ipairs(folders) do
+    list[#list + 1] = folder .. "/" .. CONFIG
+    for _, name in ipairs(BESIDE) do list[#list + 1] = folder .. "/" .. name end
+  end
+  return list
+end
+
+
 -- The files of a directory that are copied, by their names in it, and the folders that they need.
 local function files_of(path)
   local list, folders = {}, sentences.folders(path)
-  local function add(name)
+  for _, name in ipairs(names_beside(folders)) do
     if is_there(path .. "/" .. name) then list[#list + 1] = name end
-  end
-  for _, name in ipairs(BESIDE) do add(name) end
-  for _, folder in ipairs(folders) do
-    add(folder .. "/" .. CONFIG)
-    for _, name in ipairs(BESIDE) do add(folder .. "/" .. name) end
   end
   return list, folders
 end
@@ -212,6 +219,19 @@ local function check_free(path, texts, weights)
 end
 
 
+-- Refuses files of another model that would be read beside the new weights.
+local function check_left(path, texts, beside)
+  local written = {}
+  for _, row in ipairs(texts) do written[row[1]] = true end
+  for _, name in ipairs(beside) do
+    if not written[name] and is_there(path .. "/" .. name) then
+      refuse.with("%s/%s is there, which this model lacks and would be read with; remove it first",
+                  path, name)
+    end
+  end
+end
+
+
 -- The indices of shards that are there, as indices of one file, so that no program reads shards in
 -- the place of the new weights.
 local function indices_of(path, weights)
@@ -249,12 +269,14 @@ end
 ---@param weights {[1]: string, [2]: table<string, heed.Tensor>}[] file names and tensors
 ---@param texts {[1]: string, [2]: string}[]
 ---@param replace boolean whether files of other programs are written over
+---@param beside? string[] names of files that are read with these, where they are there
 ---@return true
-function saving.write(path, folders, weights, texts, replace)
+function saving.write(path, folders, weights, texts, replace, beside)
   make_folders(path, {})
   local indices = indices_of(path, weights)
   texts = table.move(texts, 1, #texts, #indices + 1, indices)
   if not replace then check_free(path, texts, weights) end
+  check_left(path, texts, beside or {})
   make_folders(path, folders)
   for _, row in ipairs(weights) do
     local done, why = save.save(path .. "/" .. row[1], row[2], {format = "pt", [MARK] = OURS})
@@ -281,8 +303,10 @@ function saving.save(path, model, replace, dtype)
               .. "does not write", quoted(origin.path))
   end
   local weights = tensors_of(model, origin, dtype)
+  local beside = names_beside(origin.folders)
+  beside[#beside + 1] = CONFIG
   return saving.write(path, origin.folders, weights,
-                      texts_of(model, origin, dtype, weights[1][2]), replace)
+                      texts_of(model, origin, dtype, weights[1][2]), replace, beside)
 end
 
 
