@@ -212,6 +212,23 @@ describe("models.save", function()
     assert(heed.models.load(place.path))
   end)
 
+  it("writes the values of blocks, also of those that lie otherwise in files", function()
+    for _, name in ipairs{"phi3_partial", "gpt2", "gpt_neox", "nomic_bert", "siglip", "qwen2"} do
+      local place <close> = free()
+      local m = assert(heed.models.load(HERE .. name, {quantize = "q8_0"}))
+      assert.is_true(heed.models.save(place.path, m, {dtype = "float32"}))
+      local again, n = assert(heed.models.load(place.path)):state(), 0
+      for path, t in pairs(m:state()) do
+        if t.dtype == "q8_0" then n = n + 1 end
+        assert.is_true(t:to("float32"):equal(again[path]), path)
+      end
+      assert.is_true(n > 0, name)
+    end
+    local all = assert(heed.models.load(HERE .. "phi3_partial", {quantize = "q8_0"})):published()
+    assert.equal("float32", all["model.layers.0.self_attn.qkv_proj.weight"].dtype)
+    assert.equal("q8_0", all["model.layers.0.self_attn.o_proj.weight"].dtype)
+  end)
+
   it("says another type in sections of the configuration, too", function()
     local from <close> = directories.make("clip", nil, function(c)
       c.text_config.dtype, c.vision_config.torch_dtype = "float32", "float32"

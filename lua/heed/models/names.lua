@@ -307,19 +307,38 @@ local function side_by_side(parts, heads)
 end
 
 
+local function has_blocks(parts)
+  for _, p in ipairs(parts) do
+    if blocks[p.dtype] then return true end
+  end
+  return false
+end
+
+
+-- Parts as values of one type, where one is in blocks.
+local function values_in(parts)
+  if not has_blocks(parts) then return parts end
+  local all = {}
+  for i, p in ipairs(parts) do all[i] = p:to("float32") end
+  return all
+end
+
+
 -- The tensor of a file that the parts of an entry are.
 local function joined(entry, shapes)
-  local parts, rule = entry.parts, entry.rule
+  local parts, rule, size = entry.parts, entry.rule, shapes[entry.name]
+  if #parts == 1 and not (rule.heads or rule.transposed or size) then return parts[1] end
+  parts = values_in(parts)
   local t = parts[1]
   if rule.heads then t = side_by_side(parts, rule.heads)
   elseif #parts > 1 then t = heed.cat(parts, 1) end
   if rule.transposed and t:dim() == 2 then t = t.T end
-  local size = shapes[entry.name]
   return size and t:reshape(size) or t
 end
 
 
----The tensors of a file that a module's parameters are, by the names that it had there.
+---The tensors of a file that a module's parameters are, by the names that it had there. What lies
+---otherwise in the file than in the module has values, float32, where the module has blocks.
 ---@param module heed.Module
 ---@param source heed.models.source
 ---@return table<string, heed.Tensor>
