@@ -96,6 +96,17 @@ describe("models.save", function()
     same_tensors(m:state(), again:state(), "state")
     local rows = {{1, 5, 6}, {2, 3}}
     assert.is_true(m:embed(rows):equal(again:embed(rows)))
+    local all = nn.lora(again, {rank = 2, targets = {"linear"}})
+    assert.matches("the adapter at 'sentences.dense.1.linear' is not merged",
+                   message(heed.models.save, place.path, again))
+    heed.no_grad(function()
+      for _, p in ipairs(all:parameters()) do p:uniform_(-1, 1) end
+    end)
+    all:merge()
+    assert(heed.models.save(place.path, again))
+    local third = assert(heed.models.load(place.path))
+    assert.is_true(third:embed(rows):equal(again:embed(rows)))
+    assert.is_false(third:embed(rows):equal(m:embed(rows)))
   end)
 
   it("says another type and configuration where the model has them", function()

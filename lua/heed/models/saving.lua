@@ -182,9 +182,10 @@ local function tensors_of(model, origin, dtype)
   local folder = (origin.source.folder or origin.path):sub(#origin.path + 2)
   local list = {{(folder == "" and "" or folder .. "/") .. WEIGHTS,
                  saving.values(model:published(), dtype)}}
-  for _, dense in ipairs(model.sentences and model.sentences.dense or {}) do
+  for i, dense in ipairs(model.sentences and model.sentences.dense or {}) do
+    local at = ("sentences.dense.%d.linear"):format(i)
     list[#list + 1] = {dense.folder .. "/" .. WEIGHTS,
-                       saving.values(names.collect(dense.linear, dense.source), dtype)}
+                       saving.values(names.collect(dense.linear, dense.source, at), dtype)}
   end
   return list
 end
