@@ -162,6 +162,15 @@ describe("models.save into a GGUF file", function()
                    select(2, heed.models.save(path, m, {replace = true})))
   end)
 
+  it("has a head that a merged adapter parts from the embedding", function()
+    local m = assert(heed.models.load(HERE .. "qwen3"))
+    m.head.weight = m.words.weight
+    local all = nn.lora(m, {rank = 2, targets = {"head"}})
+    heed.no_grad(function() all:parameters()[2]:uniform_(-1, 1) end)
+    all:merge()
+    assert.is_true(logits(m):equal(logits(again(m))))
+  end)
+
   it("is one file that says nothing of parts, whatever it was loaded from", function()
     local tensors, metadata, types = assert(heed.load(FILE))
     local n = 0

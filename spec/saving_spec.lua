@@ -96,6 +96,17 @@ describe("models.save", function()
     same_tensors(m:state(), again:state(), "state")
     local rows = {{1, 5, 6}, {2, 3}}
     assert.is_true(m:embed(rows):equal(again:embed(rows)))
+    local all = nn.lora(again, {rank = 2, targets = {"linear"}})
+    assert.matches("the adapter at 'sentences.dense.1.linear' is not merged",
+                   message(heed.models.save, place.path, again))
+    heed.no_grad(function()
+      for _, p in ipairs(all:parameters()) do p:uniform_(-1, 1) end
+    end)
+    all:merge()
+    assert(heed.models.save(place.path, again))
+    local third = assert(heed.models.load(place.path))
+    assert.is_true(third:embed(rows):equal(again:embed(rows)))
+    assert.is_false(third:embed(rows):equal(m:embed(rows)))
   end)
 
   it("says another type and configuration where the model has them", function()
@@ -142,6 +153,20 @@ describe("models.save", function()
       assert(heed.models.save(place.path, m, {replace = true}))
       same_tensors(m:state(), assert(heed.models.load(place.path)):state(), "state")
     end
+  end)
+
+  it("writes the configuration that the model was read with, whatever its file says now", function()
+    local from <close> = directories.make "gpt2"
+    local file = from.path .. "/config.json"
+    local before, m = read(file), assert(heed.models.load(from.path))
+    write(file, read(HERE .. "mistral/config.json"))
+    local place <close> = free()
+    assert(heed.models.save(place.path, m))
+    assert.equal(before, read(place.path .. "/config.json"))
+    assert(os.remove(file))
+    assert(heed.models.save(place.path, m))
+    assert.equal(before, read(place.path .. "/config.json"))
+    assert(heed.models.load(place.path))
   end)
 
   it("refuses what it cannot write", function()
@@ -198,6 +223,23 @@ describe("models.save", function()
     assert(heed.models.load(place.path))
   end)
 
+  it("writes the values of blocks, also of those that lie otherwise in files", function()
+    for _, name in ipairs{"phi3_partial", "gpt2", "gpt_neox", "nomic_bert", "siglip", "qwen2"} do
+      local place <close> = free()
+      local m = assert(heed.models.load(HERE .. name, {quantize = "q8_0"}))
+      assert.is_true(heed.models.save(place.path, m, {dtype = "float32"}))
+      local again, n = assert(heed.models.load(place.path)):state(), 0
+      for path, t in pairs(m:state()) do
+        if t.dtype == "q8_0" then n = n + 1 end
+        assert.is_true(t:to("float32"):equal(again[path]), path)
+      end
+      assert.is_true(n > 0, name)
+    end
+    local all = assert(heed.models.load(HERE .. "phi3_partial", {quantize = "q8_0"})):published()
+    assert.equal("float32", all["model.layers.0.self_attn.qkv_proj.weight"].dtype)
+    assert.equal("q8_0", all["model.layers.0.self_attn.o_proj.weight"].dtype)
+  end)
+
   it("says another type in sections of the configuration, too", function()
     local from <close> = directories.make("clip", nil, function(c)
       c.text_config.dtype, c.vision_config.torch_dtype = "float32", "float32"
@@ -231,12 +273,85 @@ describe("models.save", function()
     local m = assert(heed.models.load(HERE .. "gpt2"))
     local V, D = m.words.weight:size(1), m.words.weight:size(2)
     m.words.weight = nn.Parameter(heed.cat{m.words.weight:detach(), heed.zeros(1, D)})
-    assert.matches(("models.save: shape %%(%d, %d%%) expected as 'words.weight', as model.config "
-                    .. "says, got %%(%d, %d%%)"):format(V, D, V + 1, D),
-                   message(heed.models.save, place.path, m))
+    assert.matches("head.weight and words.weight are two tensors, and one in a model of",
+                   select(2, heed.models.save(place.path, m)))
+    m.head.weight = m.words.weight
+    local done, why = heed.models.save(place.path, m)
+    assert.is_nil(done)
+    assert.matches(("head.weight has shape %%(%d, %d%%), and %%(%d, %d%%) in a model of ")
+                   :format(V + 1, D, V, D), why)
     m.config.vocab_size = V + 1
     assert(heed.models.save(place.path, m))
     assert.equal(V + 1, assert(heed.models.load(place.path)).words.weight:size(1))
+  end)
+
+  it("says whether the head is tied to the embedding, as it is in the model", function()
+    local ids = heed.tensor({{3, 4, 5}}, {dtype = "int64"})
+    local function saved(m, path)
+      assert(heed.models.save(path, m))
+      local again = assert(heed.models.load(path))
+      local rows = m.is_sequence and {ids, ids} or {ids}
+      assert.is_true(m(table.unpack(rows)):equal(again(table.unpack(rows))))
+      return again
+    end
+    for _, name in ipairs{"gemma2", "gpt2", "bart", "t5"} do
+      local m = assert(heed.models.load(HERE .. name))
+      assert.is_true(rawequal(m.head.weight, m.words.weight), name)
+      m.head.weight = nn.Parameter(m.words.weight:detach() * 2)
+      local place <close> = free()
+      local other <close> = free()
+      local again = saved(m, place.path)
+      assert.is_false(again.config.tie_word_embeddings)
+      again.head.weight = again.words.weight
+      local third = saved(again, other.path)
+      assert.is_true(rawequal(third.head.weight, third.words.weight))
+    end
+    local m = assert(heed.models.load(HERE .. "gemma2"))
+    local all = nn.lora(m, {rank = 2, targets = {"head"}})
+    heed.no_grad(function()
+      for _, p in ipairs(all:parameters()) do p:uniform_(-1, 1) end
+    end)
+    all:merge()
+    local place <close> = free()
+    local again = saved(m, place.path)
+    assert.is_false(again.head.weight:equal(again.words.weight))
+  end)
+
+  it("refuses a model that the configuration does not give", function()
+    local cases = {
+      {"roberta", "head.out.weight and words.weight are two tensors, and one", function(m)
+        m.head.out.weight = nn.Parameter(m.words.weight:detach():clone())
+      end},
+      {"mistral", "body.layers.2 is nil, and DecoderLayer", function(m)
+        m.body.layers[2] = nil
+      end},
+      {"mistral", "body.layers.1.attend.query.bias is a tensor of shape %(%d+%), and false",
+       function(m)
+        local q = m.body.layers[1].attend.query
+        q.bias = nn.Parameter(heed.zeros(q.weight:size(1)))
+      end},
+      {"mistral", "body.layers.1.mlp.activation is a function other than", function(m)
+        m.body.layers[1].mlp.activation = heed.relu
+      end},
+    }
+    for _, case in ipairs(cases) do
+      local place <close> = free()
+      local m = assert(heed.models.load(HERE .. case[1]))
+      case[3](m)
+      local done, why = heed.models.save(place.path, m)
+      assert.is_nil(done)
+      assert.matches("models.save: config.json cannot say all of this model: " .. case[2]
+                     .. " in a model of model.config", why)
+      assert.is_nil(io.open(place.path))
+    end
+    local place <close> = free()
+    local m = assert(heed.models.load(HERE .. "mistral"))
+    m.config.num_attention_heads = 5
+    assert.matches("models.save: config.json: nn.MultiHeadAttention: heads as a multiple of ",
+                   select(2, heed.models.save(place.path, m)))
+    m.config.num_attention_heads = 4
+    m.body.layers[1].dropout.p, m.body.layers[2].attend.dropout = 0.1, 0.1
+    assert.is_true(heed.models.save(place.path, m))          -- which are for training alone
   end)
 
   it("writes over no file of another program, whichever it is", function()
@@ -252,6 +367,31 @@ describe("models.save", function()
     assert(heed.models.save(place.path, m))
     assert(heed.save(place.path .. "/model.safetensors", m:state()))
     assert.matches("model.safetensors is there", select(2, heed.models.save(place.path, m)))
+  end)
+
+  it("leaves no files of another model in force", function()
+    local place <close> = free()
+    local m = assert(heed.models.load(HERE .. "st/bert_concat"))
+    assert(heed.models.save(place.path, m))
+    local before = read(place.path .. "/config.json")
+    local other = assert(heed.models.load(HERE .. "qwen2"))
+    for _, replace in ipairs{false, true} do
+      local done, why = heed.models.save(place.path, other, {replace = replace})
+      assert.is_nil(done)
+      assert.matches("^models.save: .*/[%w_]+.json is there, which this model lacks and would be "
+                     .. "read with; remove it first", why)
+      assert.equal(before, read(place.path .. "/config.json"))
+    end
+    assert(heed.models.save(place.path, m))
+    for _, name in ipairs{"modules.json", "1_Pooling/tokenizer.json"} do
+      local own <close> = free()
+      assert(os.execute(("mkdir -p %s/1_Pooling"):format(own.path)))
+      write(own.path .. "/" .. name, "{}")
+      local saved = name == "modules.json" and other or m
+      local done, why = heed.models.save(own.path, saved)
+      assert.is_nil(done)
+      assert.matches(name .. " is there, which this model lacks", why)
+    end
   end)
 
   it("leaves no index of shards beside one file of weights", function()

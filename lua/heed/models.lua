@@ -9,6 +9,7 @@
 
 local adapters = require "heed.nn.adapters"
 local blocks = require "heed.internal.blocks"
+local building = require "heed.models.building"
 local Chat = require "heed.models.chat"
 local check_blocks = require "heed.internal.block_type"
 local classes = require "heed.models.classes"
@@ -22,7 +23,6 @@ local heed = require "heed"
 local loading = require "heed.tokenizer.loading"
 local names = require "heed.models.names"
 local options = require "heed.internal.options"
-local parameter = require "heed.nn.parameter"
 local peft = require "heed.models.adapters"
 local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
@@ -98,30 +98,6 @@ end
 -- Whether files are mapped: what goes into blocks is read when it does, and never lies in memory
 -- as a whole.
 local function is_mapped(o) return o.mapped or o.quantize ~= nil end
-
-
--- Names of what refuses sizes of a configuration, as messages begin with them.
-local MAKERS <const> = {"nn%.%u%w+", "models%.%u%w+", "bias%.%l%w+"}
-
--- Parameters of a model for each tensor of its files: fused ones are a few, and layers that share
--- their tensors several times as many.
-local MOST_PARTS <const> = 64
-
--- Makes the model of a family; what its layers refuse, the file is at fault for.
-local function build(family, c, tensors)
-  local most = MOST_PARTS
-  for _ in next, tensors do most = most + MOST_PARTS end
-  local good, model, own_names = pcall(parameter.hollow, "models.load", most, family.build, c,
-                                       tensors)
-  if good then return model, own_names or family.names end
-  local why = model
-  local message
-  for _, maker in ipairs(type(why) == "string" and MAKERS or {}) do
-    message = message or why:match(maker .. ": .*")
-  end
-  if not message then error(why, 0) end
-  refuse.with("config.json: %s", message)
-end
 
 
 -- In the place of a tokenizer that cannot be read: says so when it is used.
@@ -220,8 +196,7 @@ local function load_gguf(path, o)
   local file = gguf.read(path, placing(o), {
     is_kept = o.mapped, is_mapped = is_mapped(o), is_typed = is_typed,
   })
-  local family = families.of(file.config)
-  local model, table_of_names = build(family, file.config, file.tensors)
+  local model, table_of_names = building.model("models.load", file.config, file.tensors)
   local source = names.assign(model, table_of_names, file.tensors)
   model.sentences, model.limit, model.classes = false, false, false
   model.chats, model.generation = Chat.of(file.sources, file.tokens), file.generation
@@ -241,9 +216,9 @@ local function load(path, o)
   local folder = static.folder(path)
   if folder then return load_table(path, folder, o) end
   local c, place = Config.read(path), placing(o)
-  local family = families.of(c)
+  families.of(c)                               -- whose refusal comes before any tensor is read
   local tensors = weights.read(path, place, is_mapped(o), not o.mapped)
-  local model, table_of_names = build(family, c, tensors)
+  local model, table_of_names = building.model("models.load", c, tensors)
   local source = names.assign(model, table_of_names, tensors)
   model.sentences, model.limit = sentences.read(path, place), texts.limit(path, model) or false
   model.classes = classes.read(path, model)
@@ -322,9 +297,12 @@ end
 ---as the directory has them that the model came from, or as its GGUF file describes them. Each file
 ---is complete or as it was before.
 ---Files that `models.save` has written are written over; a directory with other ones in their place
----is refused, unless `replace` is true. Files of other names stay; an index of shards then names
----the one file of weights.
----Adapters that are merged are written as parts of the weights.
+---is refused, unless `replace` is true. A file that the model lacks and that would be read with it,
+---as a tokenizer or modules.json of another model, is refused in any case. Files of other names
+---stay; an index of shards then names the one file of weights.
+---Adapters that are merged are written as parts of the weights. A model that computes anything else
+---than one of its config.json would is refused; there it says whether the head is tied to the
+---embedding, as in the model.
 ---
 ---A path that ends in `.gguf` becomes a file that llama.cpp and heed read, weights in blocks
 ---included, of the architectures and tokenizers that `models.load` takes there. What its keys

@@ -1,12 +1,16 @@
 -- Whether two models compute the same of the same parameters: their modules have the same fields.
+-- Adapters are merged in what is written: a layer with one has a weight of its own.
 
 local heed = require "heed"
 local Linear = require("heed.nn.layers").Linear
 local Module = require "heed.nn.module"
+local options = require "heed.internal.options"
 local rope = require "heed.attention.rope"
 
--- Fields of any module that change nothing; and adapters, which are merged in what is written.
-local IDLE <const> = {adapter = true, merged = true, training = true}
+-- Fields of any module that change nothing but its training; and adapters.
+local IDLE <const> = {
+  adapter = true, dropout = true, layer_dropout = true, merged = true, training = true,
+}
 
 -- Fields of a model that hold no part of what is computed of ids. Fields of these names in its
 -- modules are compared.
@@ -69,53 +73,70 @@ local function names_of(a, b, beside)
 end
 
 
+-- A field as it is written.
+local function field_of(t, name)
+  local merged = name == "weight" and rawget(t, "adapter") ~= nil and rawget(t, "merged")
+  return merged or rawget(t, name)
+end
+
+
 local alike
 
--- The first field in which two tables differ: its path, and both values.
+-- The first difference between the fields of two tables, as text.
 local function fields(a, b, path, pairs_of, beside)
   for _, name in ipairs(names_of(a, b, beside)) do
-    local x, y = rawget(a, name), rawget(b, name)
-    local turns = name == "rope" and type(x) == "table" and type(y) == "table"
-    local where, p, q = path .. "." .. name, x, y
-    if not turns then where, p, q = alike(x, y, where, pairs_of)
-    elseif same_rope(x, y, rawget(a, "head_dim")) then where = nil
+    local x, y = field_of(a, name), field_of(b, name)
+    local where, why = (path == "" and "" or path .. ".") .. name, nil
+    if not (name == "rope" and type(x) == "table" and type(y) == "table") then
+      why = alike(x, y, where, pairs_of)
+    elseif not same_rope(x, y, rawget(a, "head_dim")) then
+      why = where .. " turns by other angles than"
     end
-    if where then return where, p, q end
+    if why then return why end
   end
 end
 
 
--- Compares two values; `pairs_of` has what has been compared, by those of the first one (here), and
--- tensors by those of the other one, too (there): neither may tie what the other does not.
+-- Compares two tensors: neither model may tie what the other does not.
+local function tensors(a, b, path, pairs_of)
+  local tied, parted = pairs_of.paths[a], pairs_of.paths[b]
+  if tied then return ("%s and %s are one tensor, and two"):format(tied, path) end
+  if parted then return ("%s and %s are two tensors, and one"):format(parted, path) end
+  pairs_of.here[a], pairs_of.paths[a], pairs_of.paths[b] = b, path, path
+  if a.shape == b.shape then return nil end
+  return ("%s has shape %s, and %s"):format(path, a.shape, b.shape)
+end
+
+
+-- The difference between two values, as text; `pairs_of` has what has been compared, by those of
+-- the first one (here), and where the tensors of both stand (paths).
 function alike(a, b, path, pairs_of)
   if rawequal(a, b) then return nil end
-  if pairs_of.here[a] ~= nil then
-    if rawequal(pairs_of.here[a], b) then return nil end
-  elseif heed.is_tensor(a) and heed.is_tensor(b) and pairs_of.there[b] == nil then
-    pairs_of.here[a], pairs_of.there[b] = b, a
-    if a.shape == b.shape then return nil end
+  if a ~= nil and b ~= nil and rawequal(pairs_of.here[a], b) then return nil end
+  if heed.is_tensor(a) and heed.is_tensor(b) then
+    return tensors(a, b, path, pairs_of)
   elseif type(a) == "number" and type(b) == "number" then
     if same_numbers(a, b) then return nil end
   elseif type(a) == "table" and type(b) == "table" and rawequal(kind_of(a), kind_of(b)) then
     local class = getmetatable(a)
     if type(class) == "table" and class.__name == "heed.Mask" then
       if tostring(a) == tostring(b) then return nil end
-    else
+    elseif pairs_of.here[a] == nil then
       pairs_of.here[a] = b
       return fields(a, b, path, pairs_of, {})
     end
   end
-  return path, a, b
+  local here, there = options.kind(a), options.kind(b)
+  if here == there then return ("%s is %s other than"):format(path, here) end
+  return ("%s is %s, and %s"):format(path, here, there)
 end
 
 
----The first field in which one module differs from another.
+---The first difference between a module and another.
 ---@param a heed.Module
 ---@param b heed.Module
----@return string? path nil where there is none
----@return any a
----@return any b
+---@return string? text nil where there is none: "NAME is VALUE, and VALUE", of `a` and of `b`;
+---where the latter is so, the caller adds
 return function(a, b)
-  local path, x, y = fields(a, b, "", {here = {}, there = {}}, BESIDE)
-  return path and path:sub(2), x, y
+  return fields(a, b, "", {here = {}, paths = {}}, BESIDE)
 end

@@ -2,11 +2,9 @@
 -- architecture cannot say is refused by name: the metadata are read again, and make a model that
 -- must be alike, before anything is written.
 
-local alike = require "heed.models.alike"
 local blocks = require "heed.internal.blocks"
-local Config = require "heed.models.config"
+local building = require "heed.models.building"
 local core = require "heed.core"
-local families = require "heed.models.families"
 local gguf = require "heed.models.gguf"
 local gguf_tokenizer = require "heed.files.gguf_tokenizer"
 local gguf_vocabulary = require "heed.files.gguf_vocabulary"
@@ -15,7 +13,6 @@ local layout = require "heed.models.gguf_layout"
 local loading = require "heed.tokenizer.loading"
 local names = require "heed.models.names"
 local options = require "heed.internal.options"
-local parameter = require "heed.nn.parameter"
 local refuse = require "heed.internal.refuse"
 local rope = require "heed.attention.rope"
 local save = require "heed.save"
@@ -38,14 +35,6 @@ local TYPES <const> = {"general.file_type", "general.quantization_version"}
 
 local function put(w, key, value, type)
   if value ~= nil then w.metadata[key], w.types[key] = value, type end
-end
-
-
--- A configuration that a family has read, and the model that it asks for, without values.
-local function read_config(values, tensors)
-  local c, own = Config.new(values), {}
-  for name, t in next, tensors do own[name] = t end
-  return c, (parameter.hollow(WHO, math.huge, families.of(c).build, c, own))
 end
 
 
@@ -127,13 +116,8 @@ local function difference(model, w, published)
   local all = {[layout.FREQUENCIES] = w.tensors[layout.FREQUENCIES]}
   for name, t in next, published do all[name] = t end
   local values = gguf.values(w.metadata, all)
-  local _, other = read_config(values, all)
-  local path, here, there = alike(model, other)
-  if path and path:find("%.rope$") and here and there then
-    return path .. " turns by other angles than in a model of such keys"
-  end
-  return path and ("%s is %s, and %s in a model of such keys"):format(path, options.kind(here),
-                                                                     options.kind(there))
+  local why = building.difference(WHO, model, values, all)
+  return why and why .. " in a model of such keys"
 end
 
 
@@ -308,7 +292,7 @@ function gguf_saving.save(path, model, replace, dtype)
   local published = saving.values(names.collect(model, {
     names = origin.source.names, prefix = "model.", shapes = {},
   }), dtype)
-  local c = read_config(model.config, published)
+  local c = building.read(WHO, model.config, published)
   check_pairs(row, c)
   local w = {metadata = {}, types = {}, left = {}, tensors = tensors_of(published, row, c)}
   if origin.gguf then kept(w, model, name, c, published)

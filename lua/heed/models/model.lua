@@ -85,7 +85,8 @@ function Model:classify(list, given)
 end
 
 
----The tensors of the model under the names of its files.
+---The tensors of the model under the names of its files. Matrices in blocks that lie otherwise
+---there, several in one or transposed, are given as float32.
 ---@return table<string, heed.Tensor>
 function Model:published()
   local origin = rawget(self, "origin")

@@ -36,26 +36,39 @@ local function numbered(pattern, i)
 end
 
 
--- The parameters of a module that its file of tensors has, by their names: those of its sentences'
--- layers have files of their own.
+-- Whether what has this path is in the module's file of tensors: layers of its sentences have files
+-- of their own.
+local function is_inside(path) return not path:find("^sentences%.") end
+
+
+-- The parameters of a module that its file of tensors has, by their names.
 local function parameters_of(module)
   local parameters = {}
   for path, p in module:named_parameters() do
-    if not path:find("^sentences%.") then parameters[path] = p end
+    if is_inside(path) then parameters[path] = p end
   end
   return parameters
 end
 
 
--- Parameters without adapters: weights with what merged ones have added to them.
-local function values_of(module, who)
+-- The path of what has a path below another one; "" is no step.
+local function below(path, name)
+  return path .. (path ~= "" and name ~= "" and "." or "") .. name
+end
+
+
+-- Parameters without adapters: weights with what merged ones have added to them. `at` is the
+-- module's own path.
+local function values_of(module, who, at)
   local values = parameters_of(module)
   local paths, layers = adapters.of(module)
   for i, path in ipairs(paths) do
-    values[path .. ".adapter.down"], values[path .. ".adapter.up"] = nil, nil
-    values[path .. ".weight"] = adapters.merged(layers[i]) or heed.fail(
-      "%s: the adapter at '%s' is not merged; its module's merge() adds what it has learnt to the "
-      .. "weights, and models.save_adapters saves adapters alone", who, path)
+    if is_inside(path) then
+      values[below(path, "adapter.down")], values[below(path, "adapter.up")] = nil, nil
+      values[below(path, "weight")] = adapters.merged(layers[i]) or heed.fail(
+        "%s: the adapter at '%s' is not merged; its module's merge() adds what it has learnt to "
+        .. "the weights, and models.save_adapters saves adapters alone", who, below(at, path))
+    end
   end
   return values
 end
@@ -307,25 +320,45 @@ local function side_by_side(parts, heads)
 end
 
 
+local function has_blocks(parts)
+  for _, p in ipairs(parts) do
+    if blocks[p.dtype] then return true end
+  end
+  return false
+end
+
+
+-- Parts as values of one type, where one is in blocks.
+local function values_in(parts)
+  if not has_blocks(parts) then return parts end
+  local all = {}
+  for i, p in ipairs(parts) do all[i] = p:to("float32") end
+  return all
+end
+
+
 -- The tensor of a file that the parts of an entry are.
 local function joined(entry, shapes)
-  local parts, rule = entry.parts, entry.rule
+  local parts, rule, size = entry.parts, entry.rule, shapes[entry.name]
+  if #parts == 1 and not (rule.heads or rule.transposed or size) then return parts[1] end
+  parts = values_in(parts)
   local t = parts[1]
   if rule.heads then t = side_by_side(parts, rule.heads)
   elseif #parts > 1 then t = heed.cat(parts, 1) end
   if rule.transposed and t:dim() == 2 then t = t.T end
-  local size = shapes[entry.name]
   return size and t:reshape(size) or t
 end
 
 
----The tensors of a file that a module's parameters are, by the names that it had there.
+---The tensors of a file that a module's parameters are, by the names that it had there. What lies
+---otherwise in the file than in the module has values, float32, where the module has blocks.
 ---@param module heed.Module
 ---@param source heed.models.source
+---@param at? string the path of the module in the model; "" unless given
 ---@return table<string, heed.Tensor>
-function names.collect(module, source)
+function names.collect(module, source, at)
   local who, tensors = "models.save", {}
-  for _, entry in ipairs(expectations(values_of(module, who), source.names, who)) do
+  for _, entry in ipairs(expectations(values_of(module, who, at or ""), source.names, who)) do
     local prefix = entry.rule.bare and "" or source.prefix
     tensors[prefix .. entry.name] = joined(entry, source.shapes):detach():to("cpu"):contiguous()
   end

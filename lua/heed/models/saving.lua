@@ -2,6 +2,7 @@
 -- published names, and the files beside them, copied.
 
 local blocks = require "heed.internal.blocks"
+local building = require "heed.models.building"
 local core = require "heed.core"
 local first_parameter = require "heed.nn.first_parameter"
 local gguf_directory = require "heed.models.gguf_directory"
@@ -40,16 +41,23 @@ local function is_there(path)
 end
 
 
+-- The names that files beside the weights may have in a directory with these folders, but
+-- config.json.
+local function names_beside(folders)
+  local list = table.move(BESIDE, 1, #BESIDE, 1, {})
+  for _, folder in ipairs(folders) do
+    list[#list + 1] = folder .. "/" .. CONFIG
+    for _, name in ipairs(BESIDE) do list[#list + 1] = folder .. "/" .. name end
+  end
+  return list
+end
+
+
 -- The files of a directory that are copied, by their names in it, and the folders that they need.
 local function files_of(path)
   local list, folders = {}, sentences.folders(path)
-  local function add(name)
+  for _, name in ipairs(names_beside(folders)) do
     if is_there(path .. "/" .. name) then list[#list + 1] = name end
-  end
-  for _, name in ipairs(BESIDE) do add(name) end
-  for _, folder in ipairs(folders) do
-    add(folder .. "/" .. CONFIG)
-    for _, name in ipairs(BESIDE) do add(folder .. "/" .. name) end
   end
   return list, folders
 end
@@ -61,14 +69,6 @@ local function dtype_of(model)
 end
 
 
--- The shapes of parameters, as text.
-local function shapes_of(model)
-  local shapes = {}
-  for name, p in model:named_parameters() do shapes[name] = tostring(p.shape) end
-  return shapes
-end
-
-
 ---Where a model came from, kept with it.
 ---@class heed.models.origin
 ---@field path string
@@ -76,8 +76,8 @@ end
 ---@field files string[] that are copied
 ---@field folders string[]
 ---@field config string|false what config.json says, in one spelling; false where there is none
+---@field text string? of config.json, as it was read
 ---@field dtype string
----@field shapes table<string, string> of its parameters
 ---@field tokenizer any
 
 ---Notes what a directory has beside the weights.
@@ -87,10 +87,10 @@ end
 ---@return heed.models.origin
 function saving.origin(path, model, source)
   local files, folders = files_of(path)
+  local text = core.read_file(path .. "/" .. CONFIG)
   return {
     path = path, source = source, files = files, folders = folders, dtype = dtype_of(model),
-    config = is_there(path .. "/" .. CONFIG) and json.encode(model.config),
-    shapes = shapes_of(model), tokenizer = model.tokenizer,
+    config = text ~= nil and json.encode(model.config), text = text, tokenizer = model.tokenizer,
   }
 end
 
@@ -104,15 +104,27 @@ local function original(origin, name)
 end
 
 
--- Refuses parameters of other sizes than config.json says.
-local function check_shapes(model, origin)
-  local shapes = shapes_of(model)
-  for name, shape in next, origin.shapes do
-    if shapes[name] and shapes[name] ~= shape then
-      heed.fail("models.save: shape %s expected as '%s', as model.config says, got %s; a model of "
-                .. "other sizes has other ones in model.config", shape, name, shapes[name])
+-- Whether a configuration and tensors become a model that is alike.
+local function gives(model, c, tensors)
+  return building.difference("models.save", model, c, tensors) == nil
+end
+
+
+-- The configuration by which the tensors become a model that is alike. Whether the head is tied to
+-- the embedding is as in the model, where its family can say so.
+local function config_of(model, origin, tensors)
+  local c = model.config
+  if origin.source.folder then return c end          -- of a table of vectors, which is of no family
+  local why = building.difference("models.save", model, c, tensors)
+  if not why then return c end
+  for _, tied in ipairs{false, true} do
+    local own = {tie_word_embeddings = tied}
+    for name, value in next, c do
+      if own[name] == nil then own[name] = value end
     end
+    if refuse.try(gives, model, own, tensors) then return own end
   end
+  refuse.with("config.json cannot say all of this model: %s in a model of model.config", why)
 end
 
 
@@ -130,22 +142,23 @@ local function with_dtype(c, dtype, is_section)
 end
 
 
--- config.json: as it came, unless the configuration or the tensors' type is another one now.
-local function config_text(model, origin, dtype)
-  local c = model.config
+-- config.json: as it was read, unless the configuration or the tensors' type is another one now.
+local function config_text(model, origin, dtype, tensors)
+  local c = config_of(model, origin, tensors)
   dtype = dtype or dtype_of(model)
-  local is_same = json.encode(c) == origin.config
-  if is_same then check_shapes(model, origin) end
   if dtype ~= origin.dtype then return json.encode(with_dtype(c, dtype)) .. "\n" end
-  return is_same and original(origin, CONFIG) or json.encode(c) .. "\n"
+  local is_same = json.encode(c) == origin.config
+  return is_same and origin.text or json.encode(c) .. "\n"
 end
 
 
--- All small files: name and text.
-local function texts_of(model, origin, dtype)
+-- All small files: name and text; `tensors` are those of the model.
+local function texts_of(model, origin, dtype, tensors)
   local list = origin.gguf and gguf_directory.texts(model) or {}
   for _, name in ipairs(origin.files) do list[#list + 1] = {name, original(origin, name)} end
-  if origin.config then list[#list + 1] = {CONFIG, config_text(model, origin, dtype)} end
+  if origin.config then
+    list[#list + 1] = {CONFIG, config_text(model, origin, dtype, tensors)}
+  end
   return list
 end
 
@@ -164,14 +177,15 @@ function saving.values(tensors, dtype)
 end
 
 
--- All files of tensors: name and tensors.
+-- All files of tensors: name and tensors, the model's own first.
 local function tensors_of(model, origin, dtype)
   local folder = (origin.source.folder or origin.path):sub(#origin.path + 2)
   local list = {{(folder == "" and "" or folder .. "/") .. WEIGHTS,
                  saving.values(model:published(), dtype)}}
-  for _, dense in ipairs(model.sentences and model.sentences.dense or {}) do
+  for i, dense in ipairs(model.sentences and model.sentences.dense or {}) do
+    local at = ("sentences.dense.%d.linear"):format(i)
     list[#list + 1] = {dense.folder .. "/" .. WEIGHTS,
-                       saving.values(names.collect(dense.linear, dense.source), dtype)}
+                       saving.values(names.collect(dense.linear, dense.source, at), dtype)}
   end
   return list
 end
@@ -202,6 +216,19 @@ local function check_free(path, texts, weights)
   for _, row in ipairs(weights) do
     local file = path .. "/" .. row[1]
     if is_there(file) and not is_ours(file) then refuse_foreign(row[1]) end
+  end
+end
+
+
+-- Refuses files of another model that would be read beside the new weights.
+local function check_left(path, texts, beside)
+  local written = {}
+  for _, row in ipairs(texts) do written[row[1]] = true end
+  for _, name in ipairs(beside) do
+    if not written[name] and is_there(path .. "/" .. name) then
+      refuse.with("%s/%s is there, which this model lacks and would be read with; remove it first",
+                  path, name)
+    end
   end
 end
 
@@ -243,12 +270,14 @@ end
 ---@param weights {[1]: string, [2]: table<string, heed.Tensor>}[] file names and tensors
 ---@param texts {[1]: string, [2]: string}[]
 ---@param replace boolean whether files of other programs are written over
+---@param beside? string[] names of files that are read with these, where they are there
 ---@return true
-function saving.write(path, folders, weights, texts, replace)
+function saving.write(path, folders, weights, texts, replace, beside)
   make_folders(path, {})
   local indices = indices_of(path, weights)
   texts = table.move(texts, 1, #texts, #indices + 1, indices)
   if not replace then check_free(path, texts, weights) end
+  check_left(path, texts, beside or {})
   make_folders(path, folders)
   for _, row in ipairs(weights) do
     local done, why = save.save(path .. "/" .. row[1], row[2], {format = "pt", [MARK] = OURS})
@@ -274,8 +303,11 @@ function saving.save(path, model, replace, dtype)
     heed.fail("models.save: the model has another tokenizer than its directory, %s, which heed "
               .. "does not write", quoted(origin.path))
   end
-  return saving.write(path, origin.folders, tensors_of(model, origin, dtype),
-                      texts_of(model, origin, dtype), replace)
+  local weights = tensors_of(model, origin, dtype)
+  local beside = names_beside(origin.folders)
+  beside[#beside + 1] = CONFIG
+  return saving.write(path, origin.folders, weights,
+                      texts_of(model, origin, dtype, weights[1][2]), replace, beside)
 end
 
 
