@@ -76,6 +76,9 @@ describe("models.alike", function()
     b.scale = nil
     assert.equal("scale is a tensor of shape (2), and nil", alike(a, b))
     assert.equal("scale is nil, and a tensor of shape (2)", alike(b, a))
+    a.note, a.list = "the caller's", {1}
+    b.scale = a.scale
+    assert.is_nil(alike(a, b))
     a.part, b.part = false, nil
     assert.equal("part is false, and nil", alike(a, b))
     a.part, b.part = nil, false

@@ -301,7 +301,8 @@ static bool check_ranks (call *c, int rank) {
 bool do_bmm (call *c) {
   const layout *a = &left_of(c)->at, *b = &right_of(c)->at;
   if (!check_ranks(c, 3) || !check_factors(c)) return false;
-  if (a->size[0] != b->size[0]) return refuse_shapes(c, LEFT, RIGHT, "they are batches of different sizes");
+  if (a->size[0] != b->size[0])
+    return refuse_shapes(c, LEFT, RIGHT, "they are batches of different sizes");
   return check_inner(c, a->size[2], b->size[1]) && give_matmul(c);
 }
 

@@ -52,13 +52,22 @@ local function kind_of(t)
 end
 
 
+-- Whether a field that the other module has not is the caller's own: heed's modules have all their
+-- options, and false where there is none.
+local function is_note(value)
+  return type(value) == "string" or type(value) == "number"
+         or type(value) == "table" and getmetatable(value) == nil
+end
+
+
 -- The names of the fields that either has, in order; `beside`: names that are left out.
 local function names_of(a, b, beside)
   local seen, list = {}, {}
   for _, t in ipairs{a, b} do
     for name in next, t do
-      local is_field = type(name) == "string" and not IDLE[name] and not beside[name]
-                       or math.type(name) == "integer"
+      local is_field = math.type(name) == "integer"
+                       or type(name) == "string" and not IDLE[name] and not beside[name]
+                          and not (rawget(b, name) == nil and is_note(rawget(a, name)))
       if is_field and not seen[name] then
         seen[name] = true
         list[#list + 1] = name

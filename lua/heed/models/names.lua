@@ -354,7 +354,7 @@ end
 ---otherwise in the file than in the module has values, float32, where the module has blocks.
 ---@param module heed.Module
 ---@param source heed.models.source
----@param at? string the path of the module in the model; "" unless given
+---@param at? string the path of the module in the model; none: it is the model
 ---@return table<string, heed.Tensor>
 function names.collect(module, source, at)
   local who, tensors = "models.save", {}
