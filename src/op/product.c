@@ -43,12 +43,14 @@ static bool check_types_of (call *c, int i, int j) {
 static bool check_factors (call *c) { return check_types_of(c, LEFT, RIGHT); }
 
 
-static bool refuse_shapes (call *c, int i, int j, const char *why) {
+static bool refuse_pair (call *c, int i, int j, const char *why) {
   char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
   return core_fail(c->cx, op_name(c->op), "shapes %s of '%s' and %s of '%s' do not fit: %s",
                    layout_text(&arg_tensor(c, i)->at, one), check_name(c, i),
                    layout_text(&arg_tensor(c, j)->at, other), check_name(c, j), why) != NULL;
 }
+
+static bool refuse_shapes (call *c, const char *why) { return refuse_pair(c, LEFT, RIGHT, why); }
 
 
 /* The sizes that are summed over, of arguments i and j. */
@@ -56,7 +58,7 @@ static bool check_sums (call *c, int i, int j, int64_t a, int64_t b) {
   char why[80];
   if (a == b) return true;
   snprintf(why, sizeof why, "%" PRId64 " columns meet %" PRId64 " rows", a, b);
-  return refuse_shapes(c, i, j, why);
+  return refuse_pair(c, i, j, why);
 }
 
 static bool check_inner (call *c, int64_t a, int64_t b) {
@@ -133,7 +135,7 @@ static bool set_matrices (call *c, product *p, const layout *a, const layout *b)
   p->n = b->size[1];
   if (!check_inner(c, p->k, b->size[0])) return false;
   if (!layout_dense(&p->y, 2, (int64_t[]){p->m, p->n}))
-    return refuse_shapes(c, LEFT, RIGHT, "the result has too many elements");
+    return refuse_shapes(c, "the result has too many elements");
   layout_copy(&p->shape, &p->y);
   return true;
 }
@@ -162,9 +164,9 @@ static bool set_product (call *c, product *p, const layout *a, const layout *b) 
   a_batch = batch_of(&p->a);
   b_batch = batch_of(&p->b);
   if (!layout_broadcast(&a_batch, &b_batch, &batch))
-    return refuse_shapes(c, LEFT, RIGHT, "the dimensions before the last two do not broadcast");
+    return refuse_shapes(c, "the dimensions before the last two do not broadcast");
   return set_factors(p, &batch, a->rank > 1, b->rank > 1) ||
-         refuse_shapes(c, LEFT, RIGHT, "the result has too many elements");
+         refuse_shapes(c, "the result has too many elements");
 }
 
 
@@ -275,7 +277,7 @@ bool do_linear (call *c) {
   if (!check_rank(c, LEFT, 1, HEED_RANK) || !check_rank(c, RIGHT, 2, 2)) return false;
   if (!check_factors(c) || (bias != NULL && !check_one_type(c, LEFT, bias_at))) return false;
   if (weight->at.size[1] != x->at.size[x->at.rank - 1])
-    return refuse_shapes(c, LEFT, RIGHT, "the last sizes of both are the features that come in");
+    return refuse_shapes(c, "the last sizes of both are the features that come in");
   if (bias != NULL && (bias->at.rank != 1 || bias->at.size[0] != weight->at.size[0]))
     return check_refuse(c, bias_at, "%" PRId64 " elements expected, got a tensor of shape %s",
                         weight->at.size[0], layout_text(&bias->at, text));
@@ -301,8 +303,7 @@ static bool check_ranks (call *c, int rank) {
 bool do_bmm (call *c) {
   const layout *a = &left_of(c)->at, *b = &right_of(c)->at;
   if (!check_ranks(c, 3) || !check_factors(c)) return false;
-  if (a->size[0] != b->size[0])
-    return refuse_shapes(c, LEFT, RIGHT, "they are batches of different sizes");
+  if (a->size[0] != b->size[0]) return refuse_shapes(c, "they are batches of different sizes");
   return check_inner(c, a->size[2], b->size[1]) && give_matmul(c);
 }
 
@@ -310,7 +311,7 @@ bool do_bmm (call *c) {
 bool do_dot (call *c) {
   const layout *a = &left_of(c)->at, *b = &right_of(c)->at;
   if (!check_ranks(c, 1) || !check_factors(c)) return false;
-  if (a->size[0] != b->size[0]) return refuse_shapes(c, LEFT, RIGHT, "they are of different lengths");
+  if (a->size[0] != b->size[0]) return refuse_shapes(c, "they are of different lengths");
   return give_matmul(c);
 }
 
