@@ -12,8 +12,8 @@ local MODULES <const> = {
   "heed.attention.places", "heed.attention.rope_scaling", "heed.constrain.json", "heed.core",
   "heed.generate.replay", "heed.help.entries", "heed.internal.attention", "heed.internal.classes",
   "heed.internal.options", "heed.internal.reference", "heed.internal.rule",
-  "heed.internal.synonyms", "heed.internal.torch_words", "heed.models.lower", "heed.nn.hooks",
-  "heed.nn.parameter", "heed.plot.gnuplot", "heed.plot.gnuplot_heat",
+  "heed.internal.synonyms", "heed.internal.torch_words", "heed.models.lower", "heed.nn.evaluating",
+  "heed.nn.hooks", "heed.nn.parameter", "heed.plot.gnuplot", "heed.plot.gnuplot_heat",
   "heed.train.validation",
 }
 
