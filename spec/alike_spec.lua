@@ -76,7 +76,7 @@ describe("models.alike", function()
     b.scale = nil
     assert.equal("scale is a tensor of shape (2), and nil", alike(a, b))
     assert.equal("scale is nil, and a tensor of shape (2)", alike(b, a))
-    a.note, a.list = "the caller's", {1}
+    a.note, a.list, a.tuned = "the caller's", setmetatable({1}, {}), true
     b.scale = a.scale
     assert.is_nil(alike(a, b))
     a.part, b.part = false, nil
@@ -91,6 +91,11 @@ describe("models.alike", function()
     local a, b = both(function(m) m.f, m.dropout, m.inner = heed.relu, 0, nn.Linear(2, 2) end)
     a.dropout = 0.5
     assert.is_nil(alike(a, b))
+    a.dropout, b.dropout = nn.Dropout(0.5), nn.Dropout(0.1)
+    assert.is_nil(alike(a, b))
+    a.dropout = nn.Sequential{heed.tanh}
+    assert.equal("dropout is Sequential, and Dropout", alike(a, b))
+    b.dropout = a.dropout
     b.f = heed.gelu
     assert.equal("f is a function other than", alike(a, b))
     b.f, b.inner = heed.relu, nn.LayerNorm(2)

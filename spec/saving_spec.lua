@@ -383,6 +383,11 @@ describe("models.save", function()
       assert.equal(before, read(place.path .. "/config.json"))
     end
     assert(heed.models.save(place.path, m))
+    local licensed <close> = free()
+    assert(os.execute("mkdir -p " .. licensed.path))
+    write(licensed.path .. "/LICENSE", "MIT")
+    assert(heed.models.save(licensed.path, other))
+    assert.equal("MIT", read(licensed.path .. "/LICENSE"))
     for _, name in ipairs{"modules.json", "1_Pooling/tokenizer.json"} do
       local own <close> = free()
       assert(os.execute(("mkdir -p %s/1_Pooling"):format(own.path)))

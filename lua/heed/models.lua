@@ -302,7 +302,7 @@ end
 ---stay; an index of shards then names the one file of weights.
 ---Adapters that are merged are written as parts of the weights. A model that computes anything else
 ---than one of its config.json would is refused; there it says whether the head is tied to the
----embedding, as in the model.
+---embedding, as in the model. How features become vectors (modules.json) is copied, not compared.
 ---
 ---A path that ends in `.gguf` becomes a file that llama.cpp and heed read, weights in blocks
 ---included, of the architectures and tokenizers that `models.load` takes there. What its keys

@@ -170,6 +170,9 @@ return {
   {heed.linear, {x, x, heed.ones(3, "float64")},
    "linear: types float32 of 'input' and float64 of 'bias' differ; x:to(\"float64\")"},
   integers("linear", "bias", x, x, ids),
+  {heed.baddbmm, {heed.ones(1, 2, 2), heed.ones(2, 2, 3), heed.ones(1, 3, 2)},
+   "baddbmm: shapes (2, 2, 3) of 'batch1' and (1, 3, 2) of 'batch2' do not fit: they are " ..
+   "batches of different sizes"},
   {heed.addmm, {x, x, x},
    "addmm: shapes (3, 4) of 'mat1' and (3, 4) of 'mat2' do not fit: 4 columns meet 3 rows"},
   {heed.addmm, {heed.ones(3, 3, "float64"), x, heed.ones(4, 3)},

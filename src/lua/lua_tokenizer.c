@@ -11,7 +11,7 @@ static const char tokenizer_key = 0, stream_key = 0, trainer_key = 0;     /* of 
 
 typedef struct owner {
   heed_tokenizer *t;
-  uint64_t calls;                  /* that wrote its result */
+  uint64_t calls;                  /* of functions that write its result */
 } owner;
 
 
@@ -75,12 +75,14 @@ static heed_tensor *tensor_of (heed_context *cx, int rank, int64_t n, const int6
 
 /*
 ** The text's tokens in memory of their own, a userdata: to make room for it can run finalizers,
-** which may call the tokenizer, whose result they change. Then the text is read once more.
+** which may call the tokenizer, whose result they change. Then the text is read once more. Types
+** and offsets are copied where they are wanted.
 */
 static bool tokenize (lua_State *L, owner *o, const heed_text text[2], const heed_tokenizing *how,
-                      heed_tokens *own) {
+                      bool offsets, bool types, heed_tokens *own) {
   heed_tokens all;
   int64_t room = -1, *at = NULL;
+  const size_t each = 1 + (types ? 1 : 0) + (offsets ? 2 : 0);
   uint64_t call;
   do {
     call = ++o->calls;
@@ -88,16 +90,17 @@ static bool tokenize (lua_State *L, owner *o, const heed_text text[2], const hee
     if (all.n > room) {
       if (at != NULL) lua_pop(L, 1);
       room = all.n;
-      at = lua_newuserdatauv(L, 4 * (size_t)room * sizeof *at + 1, 0);
+      at = lua_newuserdatauv(L, each * (size_t)room * sizeof *at + 1, 0);
     }
   } while (o->calls != call);
   size_t bytes = (size_t)all.n * sizeof *at;
-  *own = (heed_tokens){.n = all.n, .ids = at, .types = at + all.n, .offsets = at + 2 * all.n};
+  int64_t *places = at + (types ? 2 : 1) * all.n;
+  *own = (heed_tokens){.n = all.n, .ids = at, .types = at + all.n, .offsets = places};
   if (all.n == 0) return true;
   memcpy(at, all.ids, bytes);
-  memcpy(at + all.n, all.types, bytes);
-  for (int64_t i = 0; i < 2 * all.n; i++) {
-    at[2 * all.n + i] = all.offsets[i] + (i % 2 == 0);     /* the first byte and the last */
+  if (types) memcpy(at + all.n, all.types, bytes);
+  for (int64_t i = 0; offsets && i < 2 * all.n; i++) {
+    places[i] = all.offsets[i] + (i % 2 == 0);     /* the first byte and the last, for Lua */
     if ((i & 0xffff) == 0xffff && heed_interrupted(binding_of(L)->cx)) return false;
   }
   return true;
@@ -143,7 +146,7 @@ static int l_encode (lua_State *L) {
   bool offsets = lua_toboolean(L, 7), types = lua_toboolean(L, 8);
   heed_tokens tokens = {0};
   named(L);
-  done(L, tokenize(L, o, text, &how, &tokens));
+  done(L, tokenize(L, o, text, &how, offsets, types, &tokens));
   cell *made[3] = {push_cell(L)};
   for (int i = 1; i < 3; i++) {
     if (i == 1 ? offsets : types) made[i] = push_cell(L);

@@ -53,6 +53,8 @@ static bool refuse_pair (call *c, int i, int j, const char *why) {
 static bool refuse_shapes (call *c, const char *why) { return refuse_pair(c, LEFT, RIGHT, why); }
 
 
+#define BATCHES_DIFFER "they are batches of different sizes"
+
 /* The sizes that are summed over, of arguments i and j. */
 static bool check_sums (call *c, int i, int j, int64_t a, int64_t b) {
   char why[80];
@@ -303,7 +305,7 @@ static bool check_ranks (call *c, int rank) {
 bool do_bmm (call *c) {
   const layout *a = &left_of(c)->at, *b = &right_of(c)->at;
   if (!check_ranks(c, 3) || !check_factors(c)) return false;
-  if (a->size[0] != b->size[0]) return refuse_shapes(c, "they are batches of different sizes");
+  if (a->size[0] != b->size[0]) return refuse_shapes(c, BATCHES_DIFFER);
   return check_inner(c, a->size[2], b->size[1]) && give_matmul(c);
 }
 
@@ -356,6 +358,8 @@ static bool add_product (call *c, int rank, heed_op multiply) {
   if (!check_types_of(c, first, second) || !check_one_type(c, first, addend)) return false;
   if (!check_factor(c, ARG(addmm, beta), x->type) || !check_factor(c, ARG(addmm, alpha), x->type))
     return false;
+  if (rank == 3 && a->at.size[0] != b->at.size[0])
+    return refuse_pair(c, first, second, BATCHES_DIFFER);
   if (!check_sums(c, first, second, a->at.size[rank - 1], b->at.size[rank - 2])) return false;
   heed_tensor *y = op2(multiply, a, b);
   if (y == NULL) return false;

@@ -68,6 +68,7 @@ bool added_read (heed_tokenizer *t, const json *j, const json_value *list) {
   if (!open_set(t, &t->added[0], n) || !open_set(t, &t->added[1], n)) return false;
   const json_value *v = list != NULL ? json_inside(j, list) : NULL;
   int64_t steps = 0;
+  normalize_begin(t, (int64_t)j->size);
   for (uint32_t i = 0; i < n; i++, v = json_next(j, v)) {
     int64_t id = 0;
     json_integer(j, json_get(j, v, "id"), &id);

@@ -11,8 +11,8 @@
 #include "text/normalize.h"
 #include "text/utf8.h"
 
-#define MOST_GROWTH 64             /* of a text: so many times its bytes, */
-#define SMALL_TEXT (1 << 16)       /* and so many beside */
+#define MOST_GROWTH 64             /* of a text, with all its parts: so many times its bytes, */
+#define SMALL_TEXT (1 << 16)       /* and so many more */
 
 
 /*
@@ -115,22 +115,27 @@ bool rewriting_keep (rewriting *r, bytes until) {
 }
 
 
+void normalize_begin (heed_tokenizer *t, int64_t size) {
+  t->growth = MOST_GROWTH * size + SMALL_TEXT;
+}
+
+
 bool normalize (heed_tokenizer *t, passage *text) {
   if (t->normalizers.n == 0) return true;
   if (text->shift + (text->end - text->from) > UINT32_MAX)
     return core_fail(t->cx, NULL, "a text below 4 GiB expected") != NULL;
-  const int64_t most = MOST_GROWTH * (text->end - text->from) + SMALL_TEXT;
   for (int64_t i = 0, other = 0; i < t->normalizers.n && text->from < text->end; i++) {
     const normalizer *n = &t->normalizers.at[i];
     if (n->changes != NULL && !n->changes(t, n, text)) continue;
     draft *to = &t->drafts[other];
-    rewriting r = {.t = t, .p = text->from, .old = text, .to = to, .most = most};
+    rewriting r = {.t = t, .p = text->from, .old = text, .to = to, .most = t->growth};
     to->text.n = to->origins.n = 0;
     if (!n->run(n, &r)) return false;
     *text = (passage){.from = to->text.at, .end = to->text.at + to->text.n,
                       .origins = to->origins.at};
     other = 1 - other;
   }
+  t->growth -= text->end - text->from;
   return true;
 }
 

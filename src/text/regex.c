@@ -10,7 +10,7 @@
 
 #define UNLIMITED INT32_MAX
 #define DEEPEST 32                 /* most groups that stand inside each other, */
-#define MOST_TURNS 128             /* groups, repetitions, ^ and $ in all: matches are recursive */
+#define MOST_TURNS 128             /* and groups and repetitions in all: matches are recursive */
 
 typedef struct parser {
   keeper *k;
@@ -349,7 +349,7 @@ static node *parse_part (parser *s, node *next) {
     if (a != NULL) a->next = next;
     return a;
   }
-  if (!takes_turn(s, s->p++)) return NULL;
+  s->p++;
   node *a = new_node(s, c == '^' ? NODE_START : NODE_END);
   if (a != NULL) a->next = next;
   return a;

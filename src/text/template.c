@@ -7,7 +7,8 @@
 #include "memory/context.h"
 #include "text/tokenizer.h"
 
-#define MOST_PIECES 4096           /* of a text or a pair with what is around */
+#define MOST_PIECES 4096           /* of a text or a pair with what is around, */
+#define MOST_TEXTS 8               /* and how often texts stand there */
 
 
 /*
@@ -22,10 +23,11 @@ static bool add (heed_tokenizer *t, template *to, piece_kind kind, int64_t id, u
     core_fail(t->cx, NULL, "the post-processor: a token expected, got the id %lld", (long long)id);
     return false;
   }
-  if (to->n >= MOST_PIECES) {
-    core_fail(t->cx, NULL, "the post-processor: at most %d tokens expected", MOST_PIECES);
-    return false;
-  }
+  int64_t texts = 0;
+  for (int64_t i = 0; kind != PIECE_TOKEN && i < to->n; i++) texts += to->at[i].kind != PIECE_TOKEN;
+  if (to->n >= MOST_PIECES || texts >= MOST_TEXTS)
+    return core_fail(t->cx, NULL, "the post-processor: at most %d pieces expected, of which %d are "
+                     "texts", MOST_PIECES, MOST_TEXTS) != NULL;
   if (!ROOM(t->cx, to, 1)) return false;
   to->at[to->n++] = (piece){kind, (uint32_t)id, of};
   return true;

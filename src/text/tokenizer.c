@@ -153,6 +153,7 @@ static bool encode_part (heed_tokenizer *t, bytes from, bytes end) {
 
 static bool encode (heed_tokenizer *t, const char *text, size_t n) {
   t->now = (passage){.from = (bytes)text, .end = (bytes)text + n};
+  normalize_begin(t, (int64_t)n);
   return added_split(t, 0, t->now.from, t->now.end, encode_part);
 }
 

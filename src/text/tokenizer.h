@@ -173,6 +173,7 @@ struct heed_tokenizer {
   uint32_t longest;                /* its longest token */
   int64_t word_most;               /* characters of a word; longer ones are unknown */
   LIST(normalizer) normalizers;
+  int64_t growth;                  /* bytes that they may still make of the text */
   added_set added[2];              /* looked for first, and in what is left */
   splitter splitters[MOST_SPLITTERS];   /* without a pattern: 'metaspace' */
   metaspace metaspace;
@@ -255,6 +256,7 @@ bool added_split (heed_tokenizer *t, int which, bytes from, bytes end,
 /* normalize.c */
 bool normalize_read (heed_tokenizer *t, const json *j, const json_value *v);
 void normalize_free (heed_tokenizer *t);
+void normalize_begin (heed_tokenizer *t, int64_t size);    /* of all that is normalized next */
 bool normalize (heed_tokenizer *t, passage *text);     /* which lasts until the next call */
 
 /* decode.c */

@@ -16,7 +16,7 @@ lent.modes = setmetatable({}, {__mode = "k"})
 
 ---@class heed.lent.call
 ---@field running boolean
----@field has_values? boolean whether it has the only values of the parameters
+---@field has_values? boolean whether the call holds the parameters' own values
 ---@field left? boolean whether its coroutine was collected, in which it was suspended
 ---@field why fun(parameters: table<heed.Tensor, true>): string? why these take no step meanwhile,
 ---and what to do
@@ -88,7 +88,8 @@ function lent.is_free(parameters) return next(calls) == nil or not why(parameter
 
 ---Why parameters take no step; nil: they do. What calls had that were left is given back.
 ---@param parameters heed.Tensor[]
----@param values_alone? boolean of calls that have their values alone: why they take no other memory
+---@param values_alone? boolean whether only calls that hold values count: why the parameters take
+---no other memory
 ---@return string?
 function lent.refusal(parameters, values_alone)
   if next(calls) == nil then return nil end

@@ -2,15 +2,16 @@
 -- Adapters are merged in what is written: a layer with one has a weight of its own.
 
 local heed = require "heed"
-local Linear = require("heed.nn.layers").Linear
+local layers = require "heed.nn.layers"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local rope = require "heed.attention.rope"
 
+local Dropout <const>, Linear <const> = layers.Dropout, layers.Linear
+
 -- Fields of any module that change nothing but its training; and adapters.
-local IDLE <const> = {
-  adapter = true, dropout = true, layer_dropout = true, merged = true, training = true,
-}
+local IDLE <const> = {adapter = true, merged = true, training = true}
+local DROPPED <const> = {dropout = true, layer_dropout = true}      -- likewise, if they only drop
 
 -- Fields of a model that hold no part of what is computed of ids. Fields of these names in its
 -- modules are compared.
@@ -55,8 +56,16 @@ end
 -- Whether a field that the other module has not is the caller's own: heed's modules have all their
 -- options, and false where there is none.
 local function is_note(value)
-  return type(value) == "string" or type(value) == "number"
-         or type(value) == "table" and getmetatable(value) == nil
+  local kind = type(value)
+  return kind == "string" or kind == "number" or value == true
+         or kind == "table" and not Module.is(value)
+end
+
+
+-- Whether a value drops features, or nothing: a probability, or a module for it.
+local function only_drops(value)
+  return not value or type(value) == "number"
+         or Module.is(value) and rawequal(getmetatable(value), Dropout)
 end
 
 
@@ -96,7 +105,8 @@ local function fields(a, b, path, pairs_of, beside)
   for _, name in ipairs(names_of(a, b, beside)) do
     local x, y = field_of(a, name), field_of(b, name)
     local where, why = (path == "" and "" or path .. ".") .. name, nil
-    if not (name == "rope" and type(x) == "table" and type(y) == "table") then
+    if DROPPED[name] and only_drops(x) and only_drops(y) then why = nil
+    elseif not (name == "rope" and type(x) == "table" and type(y) == "table") then
       why = alike(x, y, where, pairs_of)
     elseif not same_rope(x, y, rawget(a, "head_dim")) then
       why = where .. " turns by other angles than"

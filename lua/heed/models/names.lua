@@ -350,8 +350,8 @@ local function joined(entry, shapes)
 end
 
 
----The tensors of a file that a module's parameters are, by the names that it had there. What lies
----otherwise in the file than in the module has values, float32, where the module has blocks.
+---The tensors of a file that a module's parameters are, by the names that it had there. Matrices
+---that lie otherwise in the file have values, float32, where the module has blocks.
 ---@param module heed.Module
 ---@param source heed.models.source
 ---@param at? string the path of the module in the model; none: it is the model

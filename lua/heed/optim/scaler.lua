@@ -196,8 +196,8 @@ function Scaler:update()
 end
 
 
--- Calls f(...), behind which the scaler has divided no gradients, however the call ends: those of a
--- step that failed are not used again.
+-- Calls f(...), and forgets which gradients were divided, however the call ends: those of a step
+-- that failed are not used again.
 local function during(who, self, f, ...)
   local back = {fields = {self, "found", {}, self, "stepped", {}}}
   return core.commit_during(who, {}, back, f, ...)

@@ -161,7 +161,7 @@ enum {
 
 
 /* How quants and numbers stand in vectors where a few rows of x are multiplied: see
-   load_nibbles_across and load_in_halves, where quants stand alike. */
+   load_nibbles_across, and load_in_halves, whose numbers alone stand otherwise. */
 typedef enum quant_order { QUANTS_PLAIN, QUANTS_ACROSS, QUANTS_IN_HALVES } quant_order;
 
 #define ORDER_OF(name) (LOW_##name > 0 ? QUANTS_ACROSS : \

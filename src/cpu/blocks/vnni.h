@@ -210,7 +210,7 @@ VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x, bool
   return _mm512_add_epi32(two, _mm512_shuffle_epi32(two, _MM_PERM_CDAB));
 }
 
-/* The same of quants in halves. */
+/* Products of quants in halves, added up for each group of 32. */
 VNNI INLINED __m256i vnni_sums_in_halves (const loaded_halves *s, const vnni_span *x) {
   __m512i dots[2];
   vnni_dots_across(s->q, x, dots);

@@ -237,7 +237,7 @@ static bool FN(panels_kept) (const FN(one) *x) {
   FN(weights) d = {x, FN(all_packed)(x)};
   const int64_t depth = x->p.depth;
   if (d.all == NULL) return false;
-  if (x->rows * depth <= DEEP_BYTES / BYTES)
+  if (x->rows <= BLOCK_ROWS && x->rows * depth <= DEEP_BYTES / BYTES)
     pool_run_uneven(x->m->self->pool, (x->columns + PANEL - 1) / PANEL,
                     PIECE_FLOPS / (2 * x->rows * PANEL * depth + 100) + 1, FN(kept_piece), &d);
   else for (int64_t j = 0; j < x->columns; j += BLOCK_COLUMNS)

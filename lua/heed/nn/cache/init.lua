@@ -341,7 +341,7 @@ end
 
 
 ---Fills an empty cache with what `state` gave: calls go on as if the model had read the tokens. A
----state of other layers, of another shape, or of a type that is not theirs and not autocast's, is
+---state of other layers, of another shape, or of a type that neither they nor autocast make, is
 ---refused. A cache with a capacity takes the state of one that grows, without a window and
 ---padding, and the other way round.
 ---@param state table<string, heed.Tensor>
