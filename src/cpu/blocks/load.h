@@ -355,8 +355,10 @@ INLINED void load_in_halves (const uint8_t *b, int low, int fifths, loaded_halve
   to->scale = _mm512_castps512_ps256(all);
   to->most = _mm512_extractf32x8_ps(all, 1);
   to->shift = fifths > 0 ? 0 : 4;
+  const __m512i bytes[2] = {_mm512_shuffle_i32x4(one, other, 0x88),
+                            _mm512_shuffle_i32x4(one, other, 0xdd)};
   UNROLL for (int half = 0; half < 2; half++) {
-    const __m512i v = _mm512_shuffle_i32x4(one, other, half == 0 ? 0x88 : 0xdd);
+    const __m512i v = bytes[half];
     to->q[half] = _mm512_and_si512(v, lows);
     to->q[half + 2] = fifths > 0 ? _mm512_and_si512(_mm512_srli_epi16(v, 4), lows)
                                  : _mm512_and_si512(v, highs);
