@@ -192,9 +192,10 @@ bool added_split (heed_tokenizer *t, int which, bytes from, bytes end,
   int64_t steps = 0;
   while (p < end) {
     const added_token *a = s->first[*p] >= 0 ? find_at(t, s, p, end, &steps) : NULL;
-    if ((((p - start) & 0xffff) == 0xffff || steps > 0xffff) && core_poll(t->cx, NULL))
-      return false;
-    if (steps > 0xffff) steps = 0;
+    if (++steps > 0xffff) {
+      if (core_poll(t->cx, NULL)) return false;
+      steps = 0;
+    }
     if (a == NULL) {
       p++;
       continue;

@@ -22,7 +22,7 @@ local WEIGHTS <const>, CONFIG <const> = "model.safetensors", "config.json"
 local MARK <const>, OURS <const> = "writer", "heed.models.save"      -- in the metadata of weights
 
 -- Files beside the weights that a directory may have.
-local BESIDE, LICENCES = {}, {["LICENSE"] = true, ["LICENSE.txt"] = true}
+local BESIDE = {}
 for name in ([[
   LICENSE LICENSE.txt
   added_tokens.json chat_template.jinja chat_template.json config_sentence_transformers.json
@@ -225,7 +225,8 @@ local function check_left(path, texts, beside)
   local written = {}
   for _, row in ipairs(texts) do written[row[1]] = true end
   for _, name in ipairs(beside) do
-    if not (written[name] or LICENCES[name]) and is_there(path .. "/" .. name) then
+    local is_read = not name:find "LICENSE[^/]*$"
+    if is_read and not written[name] and is_there(path .. "/" .. name) then
       refuse.with("%s/%s is there, which this model lacks and would be read with; remove it first",
                   path, name)
     end
