@@ -103,8 +103,9 @@ NOT_emulated-asan= $(NOT_emulated) $(patsubst %,spec/%_spec.lua,atomic cache_met
 logs= $(patsubst %,$(LOGS)/%.log,$(1:$(B)/%=%))
 LOG= >$@ 2>&1; printf '\nexit status %d\n' $$? >>$@; sed '$$d' $@
 SUM= @awk '/^[0-9]+ passed, [0-9]+ failed/ { n++; p += $$1; f += bad = $$3; s += $$5 } \
-  /^exit status [0-9]+$$/ { if ($$3 ? !bad : !n && FILENAME ~ /_spec/) f++; \
-    else if (!$$3 && !n) p++; n = bad = 0 } \
+  /^exit status [0-9]+$$/ { if ($$3 ? !bad : !n && FILENAME ~ /_spec/) f += bad = 1; \
+    else if (!$$3 && !n) p++; \
+    if (bad) print "failed: " FILENAME; n = bad = 0 } \
   END { printf "%d passed, %d failed%s\n", p, f, s ? ", " s " skipped" : ""; \
     exit f > 0 || p == 0 }' $^
 
