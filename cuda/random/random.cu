@@ -67,17 +67,17 @@ template <class T> INLINE void put_one (const filling &d, int64_t i, T x) {
 }
 
 /* Elements 4 group to 4 group + 3, by one store where they are dense. */
-INLINE void put_four (const filling &d, int64_t group, const float *x) {
+template <class T> INLINE void put_four (const filling &d, int64_t group, const T *x) {
   int64_t i = PER_COUNTER * group;
   bool full = d.dense && i + PER_COUNTER <= d.n;
   if (full && d.type == HEED_FLOAT32)
-    ((float4 *)d.y)[group] = make_float4(x[0], x[1], x[2], x[3]);
+    ((float4 *)d.y)[group] = make_float4((float)x[0], (float)x[1], (float)x[2], (float)x[3]);
   else if (full && d.type == HEED_FLOAT16)
-    ((ushort4 *)d.y)[group] = make_ushort4(ptx_to_half(x[0]), ptx_to_half(x[1]),
-                                           ptx_to_half(x[2]), ptx_to_half(x[3]));
+    ((ushort4 *)d.y)[group] = make_ushort4(ptx_to_half((float)x[0]), ptx_to_half((float)x[1]),
+                                           ptx_to_half((float)x[2]), ptx_to_half((float)x[3]));
   else if (full && d.type == HEED_BFLOAT16)
-    ((ushort4 *)d.y)[group] = make_ushort4(ptx_to_bfloat(x[0]), ptx_to_bfloat(x[1]),
-                                           ptx_to_bfloat(x[2]), ptx_to_bfloat(x[3]));
+    ((ushort4 *)d.y)[group] = make_ushort4(ptx_to_bfloat((float)x[0]), ptx_to_bfloat((float)x[1]),
+                                           ptx_to_bfloat((float)x[2]), ptx_to_bfloat((float)x[3]));
   else
     for (int k = 0; k < PER_COUNTER; k++) put_one(d, i + k, x[k]);
 }
@@ -230,11 +230,12 @@ static const char *fill_permutation (cuda *self, const filling &d) {
 ** ===================================================================
 */
 
-KERNEL dropout (filling d, const uint64_t *key, uint64_t number, uint64_t least, float kept) {
+template <class T>
+KERNEL dropout (filling d, const uint64_t *key, uint64_t number, uint64_t least, T kept) {
   uint64_t k = key != NULL ? *key : number;
   for (int64_t g = first_index(); g < d.groups; g += index_step()) {
     uint32_t draw[PER_COUNTER];
-    float x[PER_COUNTER];
+    T x[PER_COUNTER];
     philox_draw(k, (uint64_t)g, draw);
     for (int i = 0; i < PER_COUNTER; i++) x[i] = draw[i] >= least ? kept : 0;
     put_four(d, g, x);
@@ -242,11 +243,13 @@ KERNEL dropout (filling d, const uint64_t *key, uint64_t number, uint64_t least,
 }
 
 static const char *fill_dropout (cuda *self, const work *w, dim3 blocks, const filling &d) {
-  double p = w->random.a;
+  const double p = w->random.a, kept = 1 / (1 - p);
   const view *key = &w->in[0];
-  return launch(self, blocks, THREADS, 0, dropout, d, (const uint64_t *)key->data,
-                key->data != NULL ? 0 : (uint64_t)key->value.i, (uint64_t)ceil(p * 0x1p32),
-                (float)(1 / (1 - p)));
+  const uint64_t *at = (const uint64_t *)key->data, least = (uint64_t)ceil(p * 0x1p32);
+  const uint64_t number = at != NULL ? 0 : (uint64_t)key->value.i;
+  if (d.type == HEED_FLOAT64)
+    return launch(self, blocks, THREADS, 0, dropout<double>, d, at, number, least, kept);
+  return launch(self, blocks, THREADS, 0, dropout<float>, d, at, number, least, (float)kept);
 }
 
 /* }================================================================== */

@@ -58,8 +58,8 @@ struct cpu_level {
   /* n elements from 'from' with a stride, converted; and the other way */
   void (*load) (int64_t n, heed_type to, void *y, heed_type from, const void *x, int64_t stride);
   void (*store) (int64_t n, heed_type to, void *y, int64_t stride, heed_type from, const void *x);
-  /* dropout.h: n factors, 0 or 1 / (1 - p); 'first' is a multiple of 4 */
-  void (*dropout) (int64_t n, float *y, uint64_t key, uint64_t first, double p);
+  /* dropout.h: n factors, 0 or 'kept'; 'first' is a multiple of 4 */
+  void (*dropout) (int64_t n, float *y, uint64_t key, uint64_t first, double p, float kept);
   /* random_loops.h: 32 bits to [from, to); of [0, 1), in blocks of 16, to normal numbers */
   void (*uniform) (int64_t n, float *y, const uint32_t *bits, float from, float to);
   void (*normal) (int64_t n, float *x, float mean, float deviation);

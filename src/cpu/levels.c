@@ -42,8 +42,8 @@ const cpu_level *cpu_level_best (void) {
 
 
 /*
-** Does this CPU read a single line of memory fastest without instructions that fetch it? AMD's CPUs
-** do: with such instructions, or of four lines in turn, they read half as many bytes a second.
+** Does this CPU read a single line of memory fastest, fetched at most a little ahead? AMD's CPUs
+** do: fetched far ahead, or of four lines in turn, they read half as many bytes a second.
 */
 bool cpu_reads_alone (void) {
 #if defined(__x86_64__)

@@ -297,15 +297,15 @@ static void vnni_round_piece (void *arg, int64_t first, int64_t end) {
 }
 
 
-/* Bytes are multiplied as fast as memory gives them: CPUs that read alone fetch none of them. */
+/* Bytes are multiplied as fast as memory gives them, and quants of fewer bits more slowly. */
 static void vnni_row_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   const block_product *p = v->p;
-  const bool fetches = p->type != HEED_Q8_0 || !p->self->reads_alone;
+  const bool soon = p->type == HEED_Q8_0 && p->self->reads_alone;
   const int64_t some = STOP_PRODUCTS / (p->k * p->m) + 1;
   for (int64_t n = first; n < end && !cpu_stopped(p->self); n += some) {
     const vnni_rows at = {.w = (const uint8_t *)p->w + n * p->w_row, .w_row = p->w_row,
-                          .n = smaller(some, end - n), .fetches = fetches, .y = p->y + n,
+                          .n = smaller(some, end - n), .soon = soon, .y = p->y + n,
                           .bias = p->bias != NULL ? p->bias + n : NULL};
     v->type->products(&at, v->x, p->k, p->m, p->y_row);
   }

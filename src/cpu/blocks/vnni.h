@@ -268,17 +268,23 @@ VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int gro
 }
 
 
+/* Fetches as many bytes of the rows as are read now. */
+INLINED void vnni_fetch_row (const uint8_t *w, int64_t bytes, bool soon) {
+  if (soon) fetch_far(w + BYTES_SOON, bytes);
+  else fetch_line(w, bytes);
+}
+
 /* The sums of a row of w, of k elements, without those behind the last whole span. */
 VNNI INLINED void vnni_whole (const heed_type type, const int elements, const int bytes,
                               bool has_least, const int group, const uint8_t *w,
-                              bool fetches, const vnni_span *x, int64_t k, const int rows,
+                              bool soon, const vnni_span *x, int64_t k, const int rows,
                               __m512 *sum) {
   UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm512_setzero_ps();
   for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x += rows) {
-    if (fetches) fetch_line(w, SPAN / elements * bytes);
+    vnni_fetch_row(w, SPAN / elements * bytes, soon);
     vnni_step(type, has_least, group, w, 2 * bytes, SPAN / elements, x, rows, sum);
   }
-  if (fetches) fetch_line(w, k / elements * bytes);
+  vnni_fetch_row(w, k / elements * bytes, soon);
 }
 
 
@@ -301,12 +307,12 @@ INLINED float vnni_sum (__m512 sum, const int group, quant_order order) {
 
 /* The products of a row of w with some rows of x, at intervals of y_row in y. */
 VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int bytes,
-                             bool has_least, const int group, const uint8_t *w, bool fetches,
+                             bool has_least, const int group, const uint8_t *w, bool soon,
                              const vnni_span *x, int64_t k, const int rows, float *y,
                              int64_t y_row, float bias) {
   const int n = (int)(k % SPAN) / elements;
   __m512 sum[VNNI_MANY - 1];
-  vnni_whole(type, elements, bytes, has_least, group, w, fetches, x, k, rows, sum);
+  vnni_whole(type, elements, bytes, has_least, group, w, soon, x, k, rows, sum);
   if (n > 0)
     vnni_step(type, has_least, group, w + k / SPAN * (SPAN / elements * bytes), 2 * bytes, n,
               x + k / SPAN * rows, rows, sum);
@@ -332,7 +338,7 @@ INLINED void vnni_repeat (vnni_span *to, const vnni_span *x, int pair) {
 typedef struct vnni_rows {
   const uint8_t *w;
   int64_t w_row, n;
-  bool fetches;                    /* what is read next */
+  bool soon;                       /* fetches BYTES_SOON ahead alone */
   const float *bias;
   float *y;
 } vnni_rows;
@@ -350,7 +356,7 @@ VNNI INLINED void vnni_four (const heed_type type, const int elements, const int
   const uint8_t *w = at->w + i * at->w_row;
   __m512 sum[4][VNNI_MANY - 1];
   ONE_BY_ONE for (int c = 0; c < 4; c++)
-    vnni_whole(type, elements, bytes, has_least, group, w + c * at->w_row, at->fetches, x, k, rows,
+    vnni_whole(type, elements, bytes, has_least, group, w + c * at->w_row, at->soon, x, k, rows,
                sum[c]);
   UNROLL for (int r = 0; r < rows; r++) {
     __m512i v[4];
@@ -387,7 +393,7 @@ VNNI INLINED void vnni_columns_of (const heed_type type, const int elements, con
       vnni_four(type, elements, bytes, has_least, group, &at, i, x, k, rows, tails, y_row);
   }
   for (; i < at.n; i++)
-    vnni_dots(type, elements, bytes, has_least, group, at.w + i * at.w_row, at.fetches, x, k, rows,
+    vnni_dots(type, elements, bytes, has_least, group, at.w + i * at.w_row, at.soon, x, k, rows,
               at.y + i, y_row, at.bias != NULL ? at.bias[i] : 0);
 }
 

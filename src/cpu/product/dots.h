@@ -185,13 +185,17 @@ INLINED void FN(dot_turns) (const int rows, const heed_type type, const FN(one) 
 }
 
 
-/* The scalar products of the rows and one column, for CPUs that read alone. */
+/*
+** The scalar products of the rows and one column, for CPUs that read alone. Elements of T are
+** fetched; the products of 16-bit floats take as long as memory does.
+*/
 INLINED void FN(dot_column) (const int rows, const heed_type type, const T *a, int64_t a_row,
                              const char *b, int64_t depth, double total[4]) {
   for (int64_t k = 0, end; k < depth; k = end) {
     FN(vector) sum[4] = {{0}};
     end = smaller(depth, k + DOT_STEPS * LANES);
     for (; k + 2 * LANES <= end; k += 2 * LANES) {
+      if (type == TYPE) fetch_far(b + k * BYTES + BYTES_SOON, 2 * LANES * BYTES);
       const FN(vector) x = FN(load_from)(type, b, k, LANES);
       const FN(vector) y = FN(load_from)(type, b, k + LANES, LANES);
       UNROLL for (int i = 0; i < rows; i++)

@@ -31,9 +31,8 @@ static void philox_lines (uint64_t key, uint64_t counter, uint32_t bits[4][LINES
 }
 
 
-/* For n elements, of which the first has index 'first', a multiple of 4. */
-static void dropout (int64_t n, float *y, uint64_t key, uint64_t first, double p) {
-  const float kept = (float)(1 / (1 - p));
+/* For n elements, of which the first has index 'first', a multiple of 4: 0 or 'kept'. */
+static void dropout (int64_t n, float *y, uint64_t key, uint64_t first, double p, float kept) {
   const uint64_t least = (uint64_t)ceil(p * 0x1p32);               /* number that is kept */
   uint32_t bits[4][LINES];
   for (int64_t at = 0; at < n; at += 4 * LINES) {

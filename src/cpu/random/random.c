@@ -245,15 +245,21 @@ static uint64_t key_of (const view *v) {
 }
 
 
+/* Factors of doubles are not rounded to float. */
 static void dropout_chunks (void *arg, int64_t from, int64_t to) {
   sampling *d = arg;
-  float workspace[CHUNK];
+  double workspace[CHUNK];
+  float line[CHUNK];
+  const double p = d->w->random.a, kept = 1 / (1 - p);
+  const bool doubles = d->as == HEED_FLOAT64;
   uint64_t key = key_of(&d->w->in[0]);
   for (int64_t at = from * CHUNK; at < d->numel && at < to * CHUNK; at += CHUNK) {
     int64_t n = d->numel - at < CHUNK ? d->numel - at : CHUNK;
-    float *y = iterator_target(&d->y, at, n, HEED_FLOAT32, workspace);
-    d->self->level->dropout(n, y, key, (uint64_t)at, d->w->random.a);
-    iterator_write(d->self, &d->y, at, n, HEED_FLOAT32, y);
+    void *y = iterator_target(&d->y, at, n, d->as, workspace);
+    float *factors = doubles ? line : y;
+    d->self->level->dropout(n, factors, key, (uint64_t)at, p, doubles ? 1 : (float)kept);
+    for (int64_t i = 0; doubles && i < n; i++) ((double *)y)[i] = kept * factors[i];
+    iterator_write(d->self, &d->y, at, n, d->as, y);
   }
 }
 
