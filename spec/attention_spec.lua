@@ -128,6 +128,16 @@ describe("attention, fused and composed, agrees", function()
     assert.is_true(y:allclose(weights:matmul(v), {atol = 1e-5}))
     assert.near(0.4, weights:eq(0):float():mean():item(), 0.02)
   end)
+
+  it("with dropout, of doubles as exactly composed as fused", function()
+    local q, k, v = heed.randn(2, 3, 5, 8), heed.randn(2, 3, 7, 8), heed.randn(2, 3, 7, 8)
+    local results = {}
+    for i, fused in ipairs{true, false} do
+      heed.manual_seed(3)
+      results[i] = heed.attention(q:double(), k:double(), v:double(), {dropout = 0.3, fused = fused})
+    end
+    assert.is_true(results[1]:allclose(results[2], {rtol = 0, atol = 1e-14}))
+  end)
 end)
 
 

@@ -81,6 +81,16 @@ describe("gradients of what is not smooth", function()
     local kept = y:detach():gt(0):sum():item()
     assert.is_true(kept > 690 and kept < 810, "kept " .. kept)
   end)
+
+  it("are kept by dropout with a factor of their own type", function()
+    for type, factor in pairs{float64 = 1 / (1 - 0.1), float32 = 0x1.1c71c8p+0} do
+      for _, size in ipairs{{600}, {3, 2}} do
+        local line = heed.ones(size, {dtype = type})
+        assert.equal(factor, line:dropout(0.1):max():item(), type)
+        assert.equal(factor, line:expand(9, table.unpack(size)):dropout(0.1):max():item(), type)
+      end
+    end
+  end)
 end)
 
 
