@@ -116,7 +116,8 @@ local function difference(model, w, published)
   local all = {[layout.FREQUENCIES] = w.tensors[layout.FREQUENCIES]}
   for name, t in next, published do all[name] = t end
   local values = gguf.values(w.metadata, all)
-  local why = building.difference(WHO, model, values, all)
+  local source = gguf.source(w.metadata["general.architecture"])
+  local why = building.difference(WHO, model, values, all, source)
   return why and why .. " in a model of such keys"
 end
 
@@ -292,7 +293,7 @@ function gguf_saving.save(path, model, replace, dtype)
   local published = saving.values(names.collect(model, {
     names = origin.source.names, prefix = "model.", shapes = {},
   }), dtype)
-  local c = building.read(WHO, model.config, published)
+  local c = building.read(WHO, model.config, published, {name = "model.config", keys = {}})
   check_pairs(row, c)
   local w = {metadata = {}, types = {}, left = {}, tensors = tensors_of(published, row, c)}
   if origin.gguf then kept(w, model, name, c, published)
