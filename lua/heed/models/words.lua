@@ -12,6 +12,7 @@ local options = require "heed.internal.options"
 local processors = require "heed.models.processors"
 local Prompt = require "heed.generate.prompt"
 local Speaker = require "heed.models.speaker"
+local texts = require "heed.models.texts"
 local torch_names = require "heed.internal.torch_names"
 
 local fail, kind = heed.fail, options.kind
@@ -70,7 +71,8 @@ end
 
 local function encoded(model, text, o)
   local goes_on = Cache.is(o.cache) and o.cache:length() > 0
-  local ids = model.tokenizer:encode(text, {special = not goes_on, parse = o.parse})
+  local tok = texts.tokenizer(model, "encode")
+  local ids = tok:encode(text, {special = not goes_on, parse = o.parse})
   if #ids > 0 then return ids:totable() end
   local start = not goes_on and generation.ids(o.own, "bos_token_id")[1]
   return {start or fail("generate: a text of at least one token expected, got '%s'%s", text,
@@ -90,7 +92,7 @@ local function read_one(model, prompt, o, where)
   if form == "chat" then
     local given = {prompt = true}
     for _, name in ipairs(CHAT) do given[name] = o[name] end
-    local ids = Chat.encode(model.tokenizer, model.chats:render(prompt, given))
+    local ids = Chat.encode(texts.tokenizer(model, "encode"), model.chats:render(prompt, given))
     return {form = form, ids = ids:totable()}
   elseif form == "ids" then
     if heed.is_tensor(prompt) then return {form = form, ids = prompt:totable()} end
@@ -167,7 +169,7 @@ local function follower(model, prompt, b, o, run)
   end
   local shown = prompt.form ~= "ids" or #o.stops > 0 or o.on_text
   local before = prompt.form == "text" and not model.is_sequence and prompt.ids or nil
-  self.speaker = shown and Speaker.new(model.tokenizer, o.stops, say, before)
+  self.speaker = shown and Speaker.new(texts.tokenizer(model, "stream"), o.stops, say, before)
   -- Whether the ids so far are complete; each call brings one more.
   function self.stop(ids)
     local id = ids[#ids]
@@ -194,7 +196,7 @@ local function beam_ends(model, o)
   return function(ids, b)
     if is_end[ids[#ids]] or o.stop and o.stop(ids, b) then return true end
     if o.constraint and o.constraint:over(ids) then return true end
-    local text = #o.stops > 0 and model.tokenizer:decode(ids)
+    local text = #o.stops > 0 and texts.tokenizer(model, "decode"):decode(ids)
     for _, stop in ipairs(o.stops) do
       if text:find(stop, 1, true) then return true end
     end
@@ -240,7 +242,7 @@ end
 -- The text of ids that a search gave, up to a stop text.
 local function text_of(model, prompt, ids, o)
   local before = prompt.form == "text" and not model.is_sequence and prompt.ids or nil
-  local speaker = Speaker.new(model.tokenizer, o.stops, function() end, before)
+  local speaker = Speaker.new(texts.tokenizer(model, "stream"), o.stops, function() end, before)
   local is_end = {}
   for _, id in ipairs(o.ends) do is_end[id] = true end
   for _, id in ipairs(ids:totable()) do
