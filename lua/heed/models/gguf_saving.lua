@@ -7,6 +7,7 @@ local building = require "heed.models.building"
 local core = require "heed.core"
 local gguf = require "heed.models.gguf"
 local gguf_tokenizer = require "heed.files.gguf_tokenizer"
+local gguf_types = require "heed.files.gguf_types"
 local gguf_vocabulary = require "heed.files.gguf_vocabulary"
 local heed = require "heed"
 local layout = require "heed.models.gguf_layout"
@@ -25,7 +26,7 @@ local gguf_saving = {}
 local WHO <const>, QUANTIZATION <const> = "models.save", 2     -- the version of blocks
 
 -- Keys of how files were written, and of what tensors are of.
-local WRITTEN <const> = {"general.alignment", "split.no", "split.count", "split.tensors.count"}
+local WRITTEN <const> = {gguf_types.ALIGNMENT, "split.no", "split.count", "split.tensors.count"}
 local TYPES <const> = {"general.file_type", "general.quantization_version"}
 
 ---@class heed.gguf.saved
