@@ -60,7 +60,7 @@ end
 
 
 function MAKERS.forced_bos_token_id(c)
-  local forced = generation.ids(c.own, "forced_bos_token_id")
+  local forced = generation.ids(c.own, "forced_bos_token_id", c.most)
   if #forced == 0 then return nil end
   return function(logits, ids)
     if #ids == 1 then force(logits, forced) end
@@ -69,7 +69,7 @@ end
 
 
 function MAKERS.forced_eos_token_id(c)
-  local forced = generation.ids(c.own, "forced_eos_token_id")
+  local forced = generation.ids(c.own, "forced_eos_token_id", c.most)
   if #forced == 0 then return nil end
   return function(logits, ids, prompt)
     if #ids - prompt == c.max - 1 then force(logits, forced) end
@@ -78,14 +78,14 @@ end
 
 
 function MAKERS.suppress_tokens(c)
-  local list = generation.ids(c.own, "suppress_tokens")
+  local list = generation.known(generation.ids(c.own, "suppress_tokens"), c.most)
   if #list == 0 then return nil end
   return function(logits) suppress(logits, list) end
 end
 
 
 function MAKERS.begin_suppress_tokens(c)
-  local list = generation.ids(c.own, "begin_suppress_tokens")
+  local list = generation.known(generation.ids(c.own, "begin_suppress_tokens"), c.most)
   local behind = #generation.ids(c.own, "forced_bos_token_id") > 0 and 1 or 0
   if #list == 0 then return nil end
   return function(logits, ids, prompt)
@@ -102,7 +102,8 @@ local ORDER <const> = {
 
 ---A function for option logits of heed.generate that does what the file says, and then what the
 ---caller's own function does.
----@param c {own: table, ends: integer[], max: integer, rows: integer[][]} rows are the prompts
+---@param c {own: table, ends: integer[], max: integer, most: integer, rows: integer[][]} `most`
+---says how many ids the model knows; rows are the prompts
 ---@param more? function
 ---@return function?
 return function(c, more)

@@ -8,6 +8,7 @@ local evaluating = require "heed.nn.evaluating"
 local generate = require "heed.generate"
 local generation = require "heed.models.generation"
 local heed = require "heed"
+local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local processors = require "heed.models.processors"
 local Prompt = require "heed.generate.prompt"
@@ -74,7 +75,7 @@ local function encoded(model, text, o)
   local tok = texts.tokenizer(model, "encode")
   local ids = tok:encode(text, {special = not goes_on, parse = o.parse})
   if #ids > 0 then return ids:totable() end
-  local start = not goes_on and generation.ids(o.own, "bos_token_id")[1]
+  local start = not goes_on and generation.ids(o.own, "bos_token_id", o.most)[1]
   return {start or fail("generate: a text of at least one token expected, got '%s'%s", text,
                         Prompt.advice(o.cache))}
 end
@@ -133,21 +134,30 @@ local function read_stops(o)
 end
 
 
+-- How many ids a model knows; no bound where its own table of features has another one's place.
+local function most_of(model)
+  local layer = rawget(model, "words")
+  local weight = Module.is(layer) and rawget(layer, "weight")
+  local is_table = options.is_alive(weight) and weight:dim() == 2
+  return is_table and weight:size(1) or math.maxinteger
+end
+
+
 -- Ids that end the words: the file's, unless the caller gives some, or false for none.
 local function read_ends(o)
-  if o.ends == nil then return generation.ids(o.own, "eos_token_id") end
+  if o.ends == nil then return generation.known(generation.ids(o.own, "eos_token_id"), o.most) end
   local given = type(o.ends) == "table" and o.ends or o.ends and {o.ends} or {}
   local list = options.whole("generate: option ends", given)
   for i, id in ipairs(list) do
     list[i] = options.count("generate", "option ends", id)
   end
-  return list
+  return generation.known(list, o.most)
 end
 
 
 local function read_options(model, given)
   local o = options.read("generate", given, known, torch_names.words)
-  o.own = generation.used(model.generation, o.config)
+  o.own, o.most = generation.used(model.generation, o.config), most_of(model)
   for _, name in ipairs{"on_text", "on_token"} do
     if o[name] ~= nil then options.callable("generate", "option " .. name, o[name]) end
   end
@@ -214,7 +224,9 @@ local function hook_of(o, rows)
   if o.constraint then
     more = function(logits, ids) return o.constraint:apply(logits, ids, o.ends) end
   end
-  return processors({own = o.own, ends = o.ends, max = o.max or generate.most, rows = rows}, more)
+  return processors({
+    own = o.own, ends = o.ends, max = o.max or generate.most, most = o.most, rows = rows,
+  }, more)
 end
 
 
@@ -227,7 +239,7 @@ local function source_of(model, prompts, o)
     fail("generate: an empty cache expected beside another source, got one of %d positions",
          o.cache:length())
   end
-  local start = generation.ids(o.own, "decoder_start_token_id")[1]
+  local start = generation.ids(o.own, "decoder_start_token_id", o.most)[1]
                 or fail("generate: decoder_start_token_id expected in generation_config.json")
   local ids, lengths = heed.pad(rows)
   local device = model.words.weight.device
