@@ -186,7 +186,7 @@ end
 ---Fills in the options that the caller did not give.
 ---@param own table
 ---@param o table
----@param prompt integer how long the longest prompt is
+---@param prompt integer how long the longest prompt is, with what a cache has of it
 function generation.fill(own, o, prompt)
   o.drawn = o.temperature ~= 0 and not o.beams
             and (o.temperature or o.top_k or o.top_p or o.min_p or o.seed) ~= nil

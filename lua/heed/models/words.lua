@@ -70,8 +70,12 @@ local function refuse(prompt, where, cache)
 end
 
 
+-- How many tokens a cache has from before, which the prompt goes on from.
+local function cached(o) return Cache.is(o.cache) and o.cache:length() or 0 end
+
+
 local function encoded(model, text, o)
-  local goes_on = Cache.is(o.cache) and o.cache:length() > 0
+  local goes_on = cached(o) > 0
   local tok = texts.tokenizer(model, "encode")
   local ids = tok:encode(text, {special = not goes_on, parse = o.parse})
   if #ids > 0 then return ids:totable() end
@@ -225,7 +229,8 @@ local function hook_of(o, rows)
     more = function(logits, ids) return o.constraint:apply(logits, ids, o.ends) end
   end
   return processors({
-    own = o.own, ends = o.ends, max = o.max or generate.most, most = o.most, rows = rows,
+    own = o.own, before = cached(o), ends = o.ends, max = o.max or generate.most, most = o.most,
+    rows = rows,
   }, more)
 end
 
@@ -235,9 +240,9 @@ local function source_of(model, prompts, o)
   local rows = {}
   for b, prompt in ipairs(prompts) do rows[b] = prompt.ids end
   if not model.is_sequence then return model, rows, {} end
-  if Cache.is(o.cache) and o.cache:length() > 0 then
+  if cached(o) > 0 then
     fail("generate: an empty cache expected beside another source, got one of %d positions",
-         o.cache:length())
+         cached(o))
   end
   local start = generation.ids(o.own, "decoder_start_token_id", o.most)[1]
                 or fail("generate: decoder_start_token_id expected in generation_config.json")
@@ -287,7 +292,7 @@ local function run(model, prompts, o)
   local called, rows, given = source_of(model, prompts, o)
   local longest, followers, state = 0, {}, {broken = false}
   for _, row in ipairs(rows) do longest = math.max(longest, #row) end
-  generation.fill(o.own, o, longest)
+  generation.fill(o.own, o, cached(o) + longest)
   given.logits = hook_of(o, rows)
   for _, name in ipairs(PASSED) do given[name] = o[name] end
   if o.beams then
