@@ -242,6 +242,20 @@ local function copied(list)
 end
 
 
+-- Keys of how words are chosen and where they end, anew; the tokenizer's own ids stay.
+local function put_words(w, model)
+  local special = {}
+  for _, part in ipairs{"bos", "eos"} do
+    special[part] = w.metadata["tokenizer.ggml." .. gguf_tokenizer.ids[part]]
+  end
+  for _, key in ipairs(layout.ends) do w.metadata[key], w.types[key] = nil, nil end
+  for key in next, layout.draws do w.metadata[key], w.types[key] = nil, nil end
+  w.metadata[layout.PENALTY], w.types[layout.PENALTY] = nil, nil
+  put_ends(w, model, special)
+  put_draws(w, model)
+end
+
+
 -- The metadata of a model that came from a file are those of the file; keys whose values have
 -- changed since are written anew.
 local function kept(w, model, name, c, published)
@@ -252,6 +266,7 @@ local function kept(w, model, name, c, published)
   end
   w.metadata, w.types = copied(from.metadata), copied(from.types)
   for _, key in ipairs(WRITTEN) do w.metadata[key], w.types[key] = nil, nil end
+  if saving.generation(model) ~= model.origin.generation then put_words(w, model) end
   local unchanged = w.tensors[layout.FREQUENCIES] == nil
   local own = {metadata = {}, types = {}, left = {}, tensors = w.tensors}
   put_keys(own, name, c, w.tensors)

@@ -21,7 +21,7 @@ local words = require "heed.models.words"
 ---@field classes heed.models.classes|false
 ---@field limit integer|false how many tokens a text may have
 ---@field chats heed.models.Chat what it says about chats
----@field generation table what generation_config.json says
+---@field generation table what generation_config.json says, which a program may change
 local Model = extend("models.Model", {
   chat = 2, classify = 2, embed = 2, generate = 2, ids = 2, published = 0, score = 3,
   similarity = 2,
