@@ -209,6 +209,34 @@ describe("an average of weights", function()
                    message(opt.load_state, opt, opt_before))
   end)
 
+  it("makes lists of its weights once, until these or the averages are others", function()
+    local layers, x = {}, heed.ones(1)
+    for i = 1, 100 do layers[i] = nn.Linear(1, 1) end
+    local model = nn.List(layers)
+    local ema = optim.EMA(model, {decay = 0.5})
+    local function average() return ema:state()["average.1.bias"] end
+    local function updated(value)
+      set(model[1].bias, value)
+      ema:update()
+      return average():item()
+    end
+    ema:update()
+    collectgarbage()
+    collectgarbage "stop"
+    local before = collectgarbage "count"
+    ema:update()
+    local grown = collectgarbage "count" - before
+    collectgarbage "restart"
+    assert.is_true(grown < 0.04 * 200, grown)                -- KiB, for 200 weights
+    local state = ema:state()
+    state["average.1.bias"] = x * 2
+    ema:load_state(state)
+    assert.equal(3, updated(4))
+    model:to("float64")
+    assert.equal(4, updated(5))
+    assert.equal("float64", average().dtype)
+  end)
+
   it("refuses what it does not take", function()
     local p = parameter(1.0)
     assert.matches("optim.EMA: a list of tensors expected, .* got 3", message(optim.EMA, 3))

@@ -360,6 +360,17 @@ describe("data.batches", function()
     assert.same({1, 2, 3}, lengths:totable())
   end)
 
+  it("ends by no batch that collate does not give", function()
+    for _, collate in ipairs{function() end, function(x) return nil, x end} do
+      local batches = data.batches(numbers(3), {collate = collate})
+      for _ = 1, 2 do
+        assert.matches("_spec.lua:%d+: data.batches: a batch expected from option collate, got nil",
+                       message(function() batches() end))
+      end
+      assert.same({0, 0}, batches:state().place:totable())
+    end
+  end)
+
   it("comes several times, or for ever", function()
     local list = all(data.batches(numbers(3), {size = 2, epochs = 4}))
     assert.equal(12, #list)

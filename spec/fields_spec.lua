@@ -105,6 +105,20 @@ local ABOUT <const> = {
   tokenizer = true, typical = true,
 }
 
+-- Calls of models of texts that need a tokenizer.
+local works = {
+  bert_reranker = {function(m) m:score("a", "b") end, function(m) m:ids("a") end},
+  qwen2 = {
+    function(m) m:generate("a", {max = 1}) end,
+    function(m) m:generate({1, 2}, {max = 1, stop = "a"}) end,
+    function(m) m:generate({1, 2}, {max = 1, stop = "a", beams = 2}) end,
+    function(m) m:generate({{role = "user", content = "a"}}, {max = 1, template = "a"}) end,
+    function(m) m:chat({{role = "user", content = "a"}}, {template = "a", ids = true}) end,
+  },
+  ["st/bert_concat"] = {function(m) m:embed("a") end},
+  ["st/model2vec"] = {function(m) m:embed("a") end, function(m) m:ids("a", {max = 4}) end},
+}
+
 local inputs = {Embedding = heed.tensor{{1, 2, 3}}, Patches = heed.randn(1, 1, 4, 4)}
 
 
@@ -169,6 +183,19 @@ describe("no error is one of Lua's own after other values were written to the fi
       odd.assert_tried(200)
     end)
   end
+
+  it("a model's tokenizer", function()
+    for name, does in pairs(works) do
+      local model = assert(heed.models.load(directories.HERE .. name, {dtype = "float32"}))
+      for i = 1, ODD.n do
+        rawset(model, "tokenizer", ODD[i])
+        for k, f in ipairs(does) do
+          none_raw(("%s, %d: tokenizer = %s"):format(name, k, odd.texts[i]), f, model)
+        end
+      end
+    end
+    odd.assert_tried(200)
+  end)
 
   for name, make in pairs(biases) do
     it("heed.bias's " .. name, function()
@@ -252,6 +279,15 @@ describe("an error names the layer, the field and the value:", function()
                    error_after(more.LoraLinear(), "adapter", 5, x))
     assert.matches("EncoderLayer: a function expected as field 'norm1', got 5",
                    error_after(makers.EncoderLayer(), "norm1", 5, x))
+  end)
+
+  it("a tokenizer", function()
+    local model = assert(heed.models.load(directories.HERE .. "qwen2"))
+    for said, value in pairs{["an empty table"] = {}, ["false"] = false, ["a function"] = print} do
+      model.tokenizer = value
+      assert.matches("models.CausalModel: a tokenizer expected as field 'tokenizer', got " .. said,
+                     message(model.generate, model, "a"))
+    end
   end)
 
   it("what was callable before", function()

@@ -1,9 +1,11 @@
 -- generation_config.json: the options that it fills in, the ids that it forbids and asks for, and
--- what is refused, asked of the modules that read it.
+-- what is refused, asked of the modules that read it, and of models.
 
+local directories = require "spec.support.directories"
 local generation = require "heed.models.generation"
 local heed = require "heed"
 local message = require "spec.support.message"
+local nn = require "heed.nn"
 local processors = require "heed.models.processors"
 
 
@@ -125,7 +127,8 @@ describe("generation_config.json", function()
     c = c or {}
     local rows = {table.move(ids, 1, prompt, 1, {})}
     local behind = table.move(ids, prompt + 1, #ids, 1, {})
-    local change = processors{own = own, ends = c.ends or {5}, max = c.max or 4, rows = rows}
+    local change = processors{own = own, before = c.before or 0, ends = c.ends or {5},
+                              max = c.max or 4, most = 5, rows = rows}
     local logits = heed.arange(1, 5):to("float32")
     local list = {}
     for id, value in ipairs((change and change(logits, behind, 1) or logits):totable()) do
@@ -171,6 +174,10 @@ describe("generation_config.json", function()
       {{begin_suppress_tokens = {1}, forced_bos_token_id = 3}, {1, 4}, 2, "1345"},
       {{begin_suppress_tokens = {}}, {1}, 1, all},
       {{suppress_tokens = {3}, forced_eos_token_id = 3}, {1, 2, 2, 2}, 1, ""},
+      {{min_length = 5}, {1, 2}, 1, no_end, {before = 2}},
+      {{min_length = 5}, {1, 2}, 1, all, {before = 3}},
+      {{forced_bos_token_id = 2}, {1}, 1, all, {before = 1}},
+      {{begin_suppress_tokens = {1}, forced_bos_token_id = 3}, {1}, 1, "1345", {before = 1}},
     } do
       assert.equal(case[4], open_ids(case[1], case[2], case[3], case[5]))
     end
@@ -182,12 +189,73 @@ describe("generation_config.json", function()
       assert.same({{7}, 2}, {ids, row})
       return logits + 1
     end
-    local c = {own = {suppress_tokens = {1}}, ends = {}, max = 4, rows = {{1}, {1, 2}}}
+    local c = {own = {suppress_tokens = {1}}, before = 0, ends = {}, max = 4, most = 3,
+               rows = {{1}, {1, 2}}}
     assert.same({1, -math.huge, 1}, processors(c, more)(heed.zeros(3), {7}, 2):totable())
     assert.same({0, -math.huge, 0}, processors(c)(heed.zeros(3), {7}, 2):totable())
     assert.same({0, -math.huge, 0},
                 processors(c, function() end)(heed.zeros(3), {7}, 2):totable())
-    assert.equal(more, processors({own = {}, ends = {}, max = 4, rows = {}}, more))
-    assert.is_nil(processors{own = {}, ends = {}, max = 4, rows = {}})
+    c.own = {}
+    assert.equal(more, processors(c, more))
+    assert.is_nil(processors(c))
+  end)
+
+  it("may keep ids from coming that the model lacks, and ask for none of them", function()
+    for _, case in ipairs{
+      {{suppress_tokens = {0, 5}}, {1}, 1, "2345"}, {{suppress_tokens = {5}}, {1}, 1, "12345"},
+      {{begin_suppress_tokens = {9, 1}}, {1}, 1, "1345"},
+    } do
+      assert.equal(case[4], open_ids(case[1], case[2], case[3]))
+    end
+    for _, name in ipairs{"forced_bos_token_id", "forced_eos_token_id"} do
+      assert.matches("generate: generation_config.json: ids of at most 4 expected as " .. name
+                     .. ", got 5", message(open_ids, {[name] = {0, 5}}, {1}, 1), 1, true)
+    end
+  end)
+
+
+  -- A model whose file says so, and how many ids it knows.
+  local function model(name, own)
+    local place <close> = directories.make(name)
+    local m = assert(heed.models.load(place.path))
+    m.generation = own
+    return m, m.words.weight:size(1)
+  end
+
+  it("has lengths of all that a cache has, the prompt and the new ids", function()
+    local m = model("qwen2", {})
+    local whole = m:generate({1, 2, 3}, {max = 4, ends = false})
+    m.generation = {max_length = 6}
+    assert.equal(3, #m:generate({1, 2, 3}))
+    for _, first in ipairs{{1}, {1, 2}} do
+      local cache = nn.Cache()
+      m(heed.tensor{first}, {cache = cache})
+      local rest = table.move({1, 2, 3}, #first + 1, 3, 1, {})
+      assert.same(whole[{{1, 3}}]:totable(), m:generate(rest, {cache = cache}):totable())
+    end
+  end)
+
+  it("has ends that never come where the model lacks their ids", function()
+    local m, n = model("qwen2", {eos_token_id = 1 << 20})
+    local wanted = m:generate({1, 2}, {max = 3, ends = false})
+    for _, ends in ipairs{n, {1 << 20, n}} do
+      m.generation = {eos_token_id = ends, min_length = 9, min_new_tokens = 9}
+      local ids, about = m:generate({1, 2}, {max = 3})
+      assert.is_true(ids:equal(wanted))
+      assert.equal("max", about.reason)
+    end
+    assert.is_true(m:generate({1, 2}, {max = 3, ends = n + 1}):equal(wanted))
+    m.generation.eos_token_id = wanted[1] - 1
+    assert.is_false(m:generate({1, 2}, {max = 1}):equal(wanted[{{1, 1}}]))
+  end)
+
+  it("is refused where a text would begin with an id that the model lacks", function()
+    local m, n = model("bart", {})
+    m.generation.decoder_start_token_id = n
+    assert.matches(("generate: generation_config.json: ids of at most %d expected as "
+                    .. "decoder_start_token_id, got %d"):format(n - 1, n),
+                   message(m.generate, m, {1, 2}, {max = 1}), 1, true)
+    m.generation.decoder_start_token_id = n - 1
+    assert.equal(1, #m:generate({1, 2}, {max = 1}))
   end)
 end)

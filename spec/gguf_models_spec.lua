@@ -501,7 +501,7 @@ describe("a model in a GGUF file", function()
         m["llama.attention.key_length"], k["llama.attention.key_length"] = n, nil
       end)))
     end
-    assert.matches('"rms_norm_eps": a finite number above 0 expected, got inf',
+    assert.matches('"llama.attention.layer_norm_rms_epsilon": a finite number above 0 expected',
                    select(2, refused(function(_, m)
       m["llama.attention.layer_norm_rms_epsilon"] = math.huge
     end)))

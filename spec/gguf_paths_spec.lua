@@ -1,5 +1,5 @@
--- Paths of GGUF files, and types of blocks where a type of floats stands: what models.save and
--- models.load say of them.
+-- Paths of GGUF files, types of blocks where a type of floats stands, and keys: what models.save
+-- and models.load say of them.
 
 local directories = require "spec.support.directories"
 local heed = require "heed"
@@ -14,15 +14,16 @@ local function logits(m)
 end
 
 
+local path
+
+before_each(function() path = os.tmpname() .. ".gguf" end)
+after_each(function()
+  os.remove(path)
+  os.remove((path:gsub("%.gguf$", "")))
+end)
+
+
 describe("a path that looks like that of a GGUF file", function()
-  local path
-
-  before_each(function() path = os.tmpname() .. ".gguf" end)
-  after_each(function()
-    os.remove(path)
-    os.remove((path:gsub("%.gguf$", "")))
-  end)
-
   it("is refused, and of a file in any case loaded", function()
     local m = assert(heed.models.load(FILE))
     local bare = path:gsub("%.gguf$", "")
@@ -50,5 +51,32 @@ describe("a path that looks like that of a GGUF file", function()
     local bert = assert(heed.models.load(HERE .. "albert"))
     assert.matches('got "albert"; a path without .gguf writes a directory',
                    select(2, heed.models.save(path, bert)), 1, true)
+  end)
+end)
+
+
+describe("a key of a GGUF file", function()
+  local function why(key, value)
+    local tensors, metadata, types = assert(heed.load(FILE))
+    metadata[key], types[key] = value, nil
+    assert(heed.save(path, tensors, metadata, types))
+    return select(2, heed.models.load(path))
+  end
+
+  it("has its own name where its value is refused, and is of no config.json", function()
+    local begin = "models.load: " .. path .. ": metadata: "
+    assert.matches(begin .. 'nn.MultiHeadAttention: heads as a multiple of kv_heads expected',
+                   why("llama.attention.head_count_kv", 3), 1, true)
+    assert.matches(begin .. '"llama.attention.layer_norm_rms_epsilon": a finite number above 0',
+                   why("llama.attention.layer_norm_rms_epsilon", math.huge), 1, true)
+    assert.matches(begin .. "rope: a finite number above 0 expected as base, got -1",
+                   why("llama.rope.freq_base", -1.0), 1, true)
+  end)
+
+  it("is not named where the model's configuration was changed since", function()
+    local m = assert(heed.models.load(FILE))
+    m.config.rms_norm_eps = -1
+    assert.matches('models.save: model.config: "rms_norm_eps": a finite number above 0 expected',
+                   select(2, heed.models.save(path, m)), 1, true)
   end)
 end)

@@ -260,6 +260,20 @@ describe("models.load takes", function()
     assert.is_true(m(x):equal(m:hidden(x)))
   end)
 
+  it("two towers, whose texts are rows of ids", function()
+    for _, name in ipairs{"clip", "siglip"} do
+      local m, pixels = load(name, {}), heed.zeros(1, 3, 16, 16)
+      for _, sizes in ipairs{{3}, {1, 2, 3}, {2, 0}, {}} do
+        local ids = heed.ones(sizes, {dtype = "int64"})
+        local wanted = "models.DualModel: ids of shape (B, T) expected, T at least 1, got a tensor "
+                       .. "of shape " .. tostring(ids.shape)
+        assert.error_matches(function() m:texts(ids) end, wanted, 1, true)
+        assert.error_matches(function() m(ids, pixels) end, wanted, 1, true)
+      end
+      assert.equal(2, #m:texts(heed.ones(2, 1, {dtype = "int64"})))
+    end
+  end)
+
   it("2 as the end of CLIP's texts for the largest id", function()
     local plain, old = load("clip", {}), load("clip", {text_config = {eos_token_id = 2}})
     local eos = plain.eos + 1

@@ -212,3 +212,40 @@ describe("lookup", function()
     assert.matches("lookup: id 4 lies outside of 1 to 3", message(heed.lookup, chars, 4))
   end)
 end)
+
+
+describe("a yield where none may be", function()
+  local yield <const> = coroutine.yield
+  local q = heed.ones(1, 1, 2, 2)
+
+  local function refused(wanted, f)
+    local good, why = coroutine.resume(coroutine.create(f))
+    assert.is_false(good)
+    assert.matches("_spec.lua:%d+: " .. wanted .. " may not yield$", why)
+  end
+
+  it("is refused by what called the function", function()
+    local called = "a function that it calls"
+    local mask = heed.mask.predicate(yield)
+    refused("mask:dense: " .. called, function()
+      local dense = mask:dense(1, 1, 2, 2)
+      return dense
+    end)
+    refused("attention: " .. called, function()
+      local y = heed.attention(q, q, q, {mask = mask})
+      return y
+    end)
+  end)
+
+  it("is refused in a backward pass, by the name of its function", function()
+    local leaf = heed.ones(2, {requires_grad = true})
+    local double = heed.custom{
+      forward = function(_, t) return t * 2 end,
+      backward = function() return yield() end,
+    }
+    refused("custom: backward", function() double(leaf):sum():backward() end)
+    local y = leaf * 3
+    y:register_hook(yield)
+    refused("register_hook: the function", function() y:sum():backward() end)
+  end)
+end)

@@ -304,6 +304,7 @@ describe("models.save", function()
       assert.is_false(again.config.tie_word_embeddings)
       again.head.weight = again.words.weight
       local third = saved(again, other.path)
+      assert.is_true(third.config.tie_word_embeddings, name)
       assert.is_true(rawequal(third.head.weight, third.words.weight))
     end
     local m = assert(heed.models.load(HERE .. "gemma2"))

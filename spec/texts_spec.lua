@@ -38,6 +38,17 @@ describe("data.csv", function()
     assert.same({{"007", "0x10", "nan", "1", "", "-", ".", "1e", 0.5, 0}}, rows)
   end)
 
+  it("leaves numbers that Lua has not as their texts, digit by digit", function()
+    local largest, least = "9223372036854775807", "-9223372036854775808"
+    local rows = data.csv(written(largest .. "," .. least .. ",+12\n"), {header = false})
+    assert.same({{math.maxinteger, math.mininteger, 12}}, rows)
+    for _, n in ipairs(rows[1]) do assert.equal("integer", math.type(n)) end
+    local fields = {"9223372036854775808", "-9223372036854775809", "12345678901234567890", "1e400",
+                    "-1e400"}
+    assert.same({fields}, data.csv(written(table.concat(fields, ",")), {header = false}))
+    assert.same({{1e19, 1e300}}, data.csv(written "10000000000000000000.0,1e300", {header = false}))
+  end)
+
   it("takes other separators, lines within quotes, and no header", function()
     local rows, header = data.csv(written 'a;"1\n2"\n3;4', {header = false, separator = ";"})
     assert.same({{"a", "1\n2"}, {3, 4}}, rows)

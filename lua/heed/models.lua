@@ -203,7 +203,7 @@ local function load_gguf(path, o)
   model.tokenizer = tokenizer_of(file.metadata, path)
   model.origin = {
     path = path, source = source, tokenizer = model.tokenizer, files = {}, folders = {},
-    config = true,
+    config = true, generation = saving.generation(model),
     gguf = {metadata = file.metadata, types = file.types, dtypes = file.dtypes,
             is_paired = file.is_paired, is_typed = is_typed},
   }
@@ -294,8 +294,8 @@ end
 
 ---Saves a model that `models.load` gave as a directory that transformers, sentence-transformers and
 ---heed read: config.json, model.safetensors under the published names, and the files beside them,
----as the directory has them that the model came from, or as its GGUF file describes them. Each file
----is complete or as it was before.
+---as the directory has them that the model came from, or as its GGUF file describes them. Changes
+---of `model.generation` are written, too. Each file is complete or as it was before.
 ---Files that `models.save` has written are written over; a directory with other ones in their place
 ---is refused, unless `replace` is true. A file that the model lacks and that would be read with it,
 ---as a tokenizer or modules.json of another model, is refused in any case. Files of other names

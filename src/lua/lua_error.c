@@ -122,10 +122,14 @@ int raise_failure (lua_State *L) {
 }
 
 
+bool has_yielded (lua_State *L) {
+  const char *why = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
+  return why != NULL && strstr(why, "yield across a C") != NULL;
+}
+
+
 int raise_caught (lua_State *L, const char *yielded) {
-  const char *why = lua_tostring(L, -1);
-  if (why != NULL && strstr(why, "yield across a C") != NULL) return raise(L, "%s", yielded);
-  return lua_error(L);
+  return has_yielded(L) ? raise(L, "%s", yielded) : lua_error(L);
 }
 
 
@@ -159,7 +163,9 @@ static int l_called (lua_State *L) {
   int status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
   heed_region_end(b->cx, around);
   b->called = outer;
-  return status == LUA_OK ? lua_gettop(L) - 1 : lua_error(L);
+  if (status == LUA_OK) return lua_gettop(L) - 1;
+  if (!has_yielded(L)) return lua_error(L);
+  return raise_as(L, outer != NULL ? outer : name, "a function that it calls may not yield");
 }
 
 

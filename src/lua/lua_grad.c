@@ -299,8 +299,14 @@ static void take_results (lua_State *L, binding *b, int from, heed_tensor **resu
 }
 
 
-/* The message is for hosts that began the pass; Lua gets the error itself. */
-static void keep_thrown (lua_State *L, binding *b) {
+/* The error on top of h's call. The message is for hosts that began the pass; Lua gets the error
+   itself, but of a yield, which tells no place. */
+static void keep_thrown (lua_State *L, const hook *h) {
+  binding *b = h->b;
+  if (has_yielded(L)) {
+    heed_fail(b->cx, "%s may not yield", name_of(h));
+    return;
+  }
   const char *message = lua_tostring(L, -1);
   heed_fail(b->cx, "%s", message != NULL ? message : "a backward function raised an error");
   lua_rawsetp(L, LUA_REGISTRYINDEX, &thrown_key);
@@ -356,7 +362,7 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
   note_hooks(b, L);
   end_frame(b, L, &f);
   set_modes(b, pass);                  /* a profile hears of the layer */
-  if (status != LUA_OK) keep_thrown(L, b);
+  if (status != LUA_OK) keep_thrown(L, h);
   bool good = status == LUA_OK && check_results(L, h, top + 1, ninputs) &&
               check_gradients(h, noutputs, gradients, before);
   if (good) take_results(L, b, top + 1, results);

@@ -170,6 +170,7 @@ const char *function_name (lua_State *L);                /* as messages name wha
 int raise (lua_State *L, const char *format, ...);
 int raise_as (lua_State *L, const char *function, const char *format, ...);  /* NULL: no name */
 int raise_failure (lua_State *L);                        /* the core's message */
+bool has_yielded (lua_State *L);                         /* is the error on top that of a yield? */
 int raise_caught (lua_State *L, const char *yielded);    /* the error on top; or, where a function
                                                    of the script's has yielded, this text */
 int raise_wrong (lua_State *L, const char *argument, const char *wanted, int i);

@@ -97,10 +97,17 @@ local function pick(source, positions)
 end
 
 
+-- A batch that a collate gave; its first value is none that would say that the batches end.
+local function checked(first, ...)
+  if first == nil then fail("data.batches: a batch expected from option collate, got nil") end
+  return first, ...
+end
+
+
 local function collected(self, positions)
   local batch = {}
   for i, source in ipairs(self.sources) do batch[i] = pick(source, positions) end
-  if self.collate then return self.collate(table.unpack(batch)) end
+  if self.collate then return checked(self.collate(table.unpack(batch))) end
   return table.unpack(batch)
 end
 
@@ -242,7 +249,8 @@ end
 ---@field epochs? number how often all examples come; once unless given, math.huge for ever
 ---@field drop_last? boolean leave out a last batch that is smaller
 ---@field seed? integer of a generator of its own
----@field collate? fun(...): ... makes a batch of the tensors and lists that were chosen
+---@field collate? fun(...): ... makes a batch of the tensors and lists that were chosen; its first
+---value is not nil
 
 ---Batches of examples, `#batches` in an epoch: of tensors their rows, of lists shorter lists, which
 ---a `collate` such as `heed.pad` makes tensors of. A loop that was left goes on with the next one.

@@ -91,11 +91,15 @@ end
 -- CSV --------------------------------------------------------------------
 
 -- A field without quotes: a number where it is a decimal one, else its text. Names such as "007"
--- are no numbers.
+-- are no numbers, and neither are whole ones that no integer of Lua's can hold, of which a float
+-- would lack the last digits, nor those beyond any float.
 local function plain_value(text)
+  local is_whole = text:match("^[+-]?%d+$")
   local digits = text:match("^[+-]?(%d*%.?%d*)$") or text:match("^[+-]?(%d*%.?%d*)[eE][+-]?%d+$")
   if not digits or not digits:find("%d") or digits:find("^0%d") then return text end
-  return tonumber(text)
+  local n = tonumber(text)
+  local is_lossy = is_whole and math.type(n) ~= "integer" or n - n ~= 0
+  return is_lossy and text or n
 end
 
 
@@ -171,8 +175,9 @@ function texts.is_null(value) return rawequal(value, json.null) end
 ---@field separator? string one byte between two fields; a comma unless given
 
 ---The rows of a file of comma-separated values, as lists: decimal numbers as numbers, so that
----`heed.tensor(rows)` takes rows of them, and other fields, or those in quotes, as strings. Blank
----lines at the end are none where rows have several fields.
+---`heed.tensor(rows)` takes rows of them, and other fields, or those in quotes, as strings. Numbers
+---that Lua has no value for, as whole ones beyond 64 bits, are strings, too. Blank lines at the end
+---are none where rows have several fields.
 ---@param path string
 ---@param given? heed.data.csv.options
 ---@return any[][]? rows

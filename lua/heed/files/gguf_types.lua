@@ -9,6 +9,7 @@ local gguf_types = {}
 
 gguf_types.MAGIC = "GGUF"
 gguf_types.VERSION = 3                 -- that is written
+gguf_types.ALIGNMENT = "general.alignment"         -- the key of what offsets are multiples of
 gguf_types.LONGEST_NAME = 1 << 16      -- bytes of a key
 gguf_types.MOST_AXES = 4
 gguf_types.MOST_LISTS = 8              -- arrays within each other
@@ -122,10 +123,11 @@ end
 ---@param metadata table<string, any>
 ---@return integer
 function gguf_types.alignment(metadata)
-  local n = metadata["general.alignment"]
+  local key = gguf_types.ALIGNMENT
+  local n = metadata[key]
   if n == nil then return 32 end
   if math.type(n) ~= "integer" or n < 1 or n > 1 << 20 or n & n - 1 ~= 0 then
-    refuse.with('key "general.alignment": a power of two expected, got %s', tostring(n))
+    refuse.with("key %s: a power of two expected, got %s", refuse.quoted(key), tostring(n))
   end
   return n
 end

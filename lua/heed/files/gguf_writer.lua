@@ -13,7 +13,7 @@ local fail, pack, quoted = heed.fail, string.pack, refuse.quoted
 local gguf_writer = {}
 
 local LONGEST_TENSOR <const> = 63      -- bytes of a tensor's name, which llama.cpp takes
-local ALIGNMENT <const>, LEAST_ALIGNMENT <const> = "general.alignment", 8
+local ALIGNMENT <const>, LEAST_ALIGNMENT <const> = types.ALIGNMENT, 8
 
 
 local function text(s) return pack("<s8", s) end
@@ -138,8 +138,8 @@ local function check_own_keys(metadata, kinds)
   if why then fail("save: %s", why) end
   local is_there = metadata[ALIGNMENT] ~= nil
   if is_there and (alignment < LEAST_ALIGNMENT or (kinds[ALIGNMENT] or "uint32") ~= "uint32") then
-    fail('save: key "%s": a uint32 of at least %d expected, got %s %d', ALIGNMENT, LEAST_ALIGNMENT,
-         kinds[ALIGNMENT] or "uint32", alignment)
+    fail("save: key %s: a uint32 of at least %d expected, got %s %d", quoted(ALIGNMENT),
+         LEAST_ALIGNMENT, kinds[ALIGNMENT] or "uint32", alignment)
   end
   local n = metadata["split.count"]
   if n ~= nil and n ~= 1 then

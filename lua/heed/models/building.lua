@@ -5,7 +5,6 @@ local alike = require "heed.models.alike"
 local Config = require "heed.models.config"
 local families = require "heed.models.families"
 local parameter = require "heed.nn.parameter"
-local refuse = require "heed.internal.refuse"
 
 local building = {}
 
@@ -35,7 +34,7 @@ function building.model(who, c, tensors)
     message = message or why:match(maker .. ": .*")
   end
   if not message then error(why, 0) end
-  refuse.with("config.json: %s", message)
+  c:fail("%s", message)
 end
 
 
@@ -43,10 +42,11 @@ end
 ---@param who string
 ---@param values table<string, any> of config.json
 ---@param tensors table<string, heed.Tensor>
+---@param source? heed.models.config.source
 ---@return heed.models.Config c
 ---@return heed.models.Model model
-function building.read(who, values, tensors)
-  local c, own = Config.new(values), {}
+function building.read(who, values, tensors, source)
+  local c, own = Config.new(values, source), {}
   for name, t in next, tensors do own[name] = t end
   return c, (building.model(who, c, own))
 end
@@ -57,9 +57,10 @@ end
 ---@param model heed.models.Model
 ---@param values table<string, any> of config.json
 ---@param tensors table<string, heed.Tensor>
+---@param source? heed.models.config.source
 ---@return string? text as `alike` has it; nil: none
-function building.difference(who, model, values, tensors)
-  local _, other = building.read(who, values, tensors)
+function building.difference(who, model, values, tensors, source)
+  local _, other = building.read(who, values, tensors, source)
   return alike(model, other)
 end
 

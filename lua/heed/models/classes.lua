@@ -232,7 +232,7 @@ end
 
 -- The classes of a text's tokens, less those around it.
 local function tokens_of(model, plan, text, o)
-  local ids, offsets = model.tokenizer:encode(text, {
+  local ids, offsets = texts.tokenizer(model, "encode"):encode(text, {
     max = o.max or rawget(model, "limit") or nil, offsets = true, parse = o.parse,
   })
   local list, at = {}, offsets:totable()

@@ -14,6 +14,7 @@ local rope = require "heed.attention.rope"
 local quoted = refuse.quoted
 
 ---@class heed.models.Config
+---@field source heed.models.config.source
 ---@field values table<string, any> as the file has them
 ---@field known table<string, true> the keys that were read
 ---@field taken table<string, any> what they came to, defaults included
@@ -69,11 +70,32 @@ function Config.read(path)
 end
 
 
+---Where values come from, for messages.
+---@class heed.models.config.source
+---@field name string of the file, or of its part
+---@field keys table<string, string> what it calls keys, where that is another name
+
+local JSON <const> = {name = "config.json", keys = {}}
+
 ---@param values table<string, any>
+---@param source? heed.models.config.source nil: a config.json
 ---@return heed.models.Config
-function Config.new(values)
-  return setmetatable({values = values, known = {}, taken = {}, ropes = {}}, Config)
+function Config.new(values, source)
+  local own = {source = source or JSON, values = values, known = {}, taken = {}, ropes = {}}
+  return setmetatable(own, Config)
 end
+
+
+---Refuses what the file says.
+---@param format string
+---@param ... any
+function Config:fail(format, ...)
+  refuse.with("%s: %s", self.source.name, format:format(...))
+end
+
+
+-- A key as its file has it.
+local function key_of(self, name) return quoted(self.source.keys[name] or name) end
 
 
 ---Refuses what a key says.
@@ -81,7 +103,7 @@ end
 ---@param format string
 ---@param ... any
 function Config:refuse(name, format, ...)
-  refuse.with("config.json: %s: %s", quoted(name), format:format(...))
+  self:fail("%s: %s", key_of(self, name), format:format(...))
 end
 
 
@@ -111,7 +133,7 @@ function Config:checked(name, otherwise, good, wanted)
   local value = self:get(name)
   if value == nil then value = otherwise end
   if value == nil then
-    refuse.with("config.json: %s expected, %s, got none", quoted(name), wanted)
+    self:fail("%s expected, %s, got none", key_of(self, name), wanted)
   end
   self.taken[name] = value
   if not good(value) then self:refuse(name, "%s expected, got %s", wanted, shown(value)) end
@@ -229,7 +251,7 @@ function Config:head_dim(dim, heads, otherwise)
     self.taken.head_dim = dim // heads
     return dim // heads
   end
-  refuse.with("config.json: features of %d heads expected, got %d in all", heads, dim)
+  self:fail("features of %d heads expected, got %d in all", heads, dim)
 end
 
 
@@ -265,7 +287,8 @@ function Config:ending(kinds)
   local list = self:get("architectures")
   local class = type(list) == "table" and list[1]
   if type(class) ~= "string" then
-    refuse.with('config.json: "architectures" expected, a list with the name of a class, got none')
+    self:fail("%s expected, a list with the name of a class, got none",
+              key_of(self, "architectures"))
   end
   local known, found = {}, nil
   for kind in next, kinds do
@@ -344,16 +367,15 @@ end
 local WIDEST <const> = 1 << 16        -- features of a head, of which rope makes tables
 
 -- Refuses what heed's rope refuses: another kind of scaling, a list of another length.
-local function check_rope(head_dim, o)
+local function check_rope(self, head_dim, o)
   if head_dim > WIDEST then
-    refuse.with("config.json: rope of heads of at most %d features expected, got %d", WIDEST,
-                head_dim)
+    self:fail("rope of heads of at most %d features expected, got %d", WIDEST, head_dim)
   end
   local good, why = pcall(rope.rope, heed.empty({1, head_dim}, {device = "cpu"}), o)
   if good then return o end
   local message = type(why) == "string" and why:match("position%.rope: (.*)")
   if not message then error(why, 0) end
-  refuse.with("config.json: rope: %s", message)
+  self:fail("rope: %s", message)
 end
 
 
@@ -385,7 +407,7 @@ function Config:rope(head_dim, o)
   local base = scaling.rope_theta or theta or o.base
   local fraction = scaling.partial_rotary_factor or self:get("partial_rotary_factor") or o.fraction
   scaling.rope_theta, scaling.partial_rotary_factor = nil, nil
-  local rule = check_rope(head_dim, {
+  local rule = check_rope(self, head_dim, {
     base = base, fraction = fraction, scaling = scaling,
     interleaved = self:flag("rope_interleaved", false),        -- of GGUF files
     max_position_embeddings = self:get("max_position_embeddings"),
@@ -403,9 +425,9 @@ function Config:finish()
     local idle = IDLE[name] or self.known[name] or rawequal(value, json.null)
                  or WITHOUT[name] ~= nil and WITHOUT[name] == value
     if not idle then
-      refuse.with("config.json: the key %s, %s, is not known in models of type %s, and may change "
-                  .. "what they compute", quoted(name), shown(value),
-                  quoted(tostring(self.values.model_type)))
+      self:fail("the key %s, %s, is not known in models of type %s, and may change what they "
+                .. "compute", key_of(self, name), shown(value),
+                quoted(tostring(self.values.model_type)))
     end
   end
 end

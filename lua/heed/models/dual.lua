@@ -13,6 +13,7 @@ local maker = require "heed.models.maker"
 local mlp = require "heed.nn.mlp"
 local Model = require "heed.models.model"
 local MultiHeadAttention = require "heed.nn.multihead"
+local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local part = require "heed.nn.part"
 local pool = require "heed.nn.pool"
@@ -87,6 +88,13 @@ local function at_end(x, ids, eos)
 end
 
 
+-- Refuses ids of another rank, which are no texts, and texts that have no position.
+local function check_ids(ids)
+  if not options.is_alive(ids) or ids:dim() == 2 and ids:size(2) > 0 then return end
+  heed.fail("%s: ids of shape (B, T) expected, T at least 1, got %s", WHO, options.kind(ids))
+end
+
+
 ---Vectors of texts, of length 1. CLIP's are those of the first end token, or of the first position
 ---where there is none, SigLIP's those of the last position: it was trained with texts that are
 ---padded to its length.
@@ -94,6 +102,7 @@ end
 ---@param given? heed.transformer.call
 ---@return heed.Tensor vectors (B, D)
 function DualModel:texts(ids, given)
+  check_ids(ids)
   local x = part.result(WHO, "text", (part.of(WHO, self, "text")(ids, given)))
   local eos = self.eos and field.count(self, "eos", 0)
   x = eos and at_end(x, ids, eos) or x:select(2, -1)

@@ -97,14 +97,29 @@ end
 ---Ids of a key, which count from 0 there and from 1 here.
 ---@param own table
 ---@param name string
+---@param most? integer how many ids the model knows, where it must know those of the key
 ---@return integer[]
-function generation.ids(own, name)
+function generation.ids(own, name, most)
   local value, ids = own[name], {}
   if value == nil then return ids end
   for i, id in ipairs(type(value) == "table" and value or {value}) do
     ids[i] = math.type(id) == "integer" and id >= 0 and id + 1 or wrong(name, "ids", id)
+    if most and ids[i] > most then wrong(name, ("ids of at most %d"):format(most - 1), id) end
   end
   return ids
+end
+
+
+---Those of ids that a model knows: no other one ever comes, and none need be kept from coming.
+---@param ids integer[]
+---@param most integer how many it knows
+---@return integer[]
+function generation.known(ids, most)
+  local list = {}
+  for _, id in ipairs(ids) do
+    if id <= most then list[#list + 1] = id end
+  end
+  return list
 end
 
 
@@ -171,7 +186,7 @@ end
 ---Fills in the options that the caller did not give.
 ---@param own table
 ---@param o table
----@param prompt integer how long the longest prompt is
+---@param prompt integer how long the longest prompt is, with what a cache has of it
 function generation.fill(own, o, prompt)
   o.drawn = o.temperature ~= 0 and not o.beams
             and (o.temperature or o.top_k or o.top_p or o.min_p or o.seed) ~= nil

@@ -126,6 +126,16 @@ function gguf.values(metadata, tensors, interleaved)
 end
 
 
+---The metadata of an architecture as a source of a configuration's values.
+---@param name string
+---@return heed.models.config.source
+function gguf.source(name)
+  local keys = {}
+  for key, there in next, layout.keys do keys[there[1]] = name .. "." .. key end
+  return {name = "metadata", keys = keys}
+end
+
+
 -- The type of activations: that of the ids' features, which those of a table in blocks have not.
 local function type_of(tensors)
   local words = tensors["model.embed_tokens.weight"]
@@ -230,10 +240,11 @@ function gguf.read(path, place, o)
     return t:dim() == 1 and t or place(t)          -- lists are changed before they are placed
   end, o.is_mapped)
   for name, t in next, tensors do dtypes[name] = t.dtype end
-  local row = layout.architecture(metadata["general.architecture"])
+  local name = metadata["general.architecture"]
+  local row = layout.architecture(name)
   tensors = renamed(tensors, row, place, o.is_typed)
   local is_paired = row.pairs and o.is_kept or false
-  local config = Config.new(gguf.values(metadata, tensors, is_paired))
+  local config = Config.new(gguf.values(metadata, tensors, is_paired), gguf.source(name))
   if row.pairs and not is_paired then unpair(tensors, config.values.head_dim) end
   tensors[FREQUENCIES] = nil
   local sources, tokens = chats_of(metadata)

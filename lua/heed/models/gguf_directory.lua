@@ -26,7 +26,7 @@ local function tokenizer_config(model)
 end
 
 
----The texts of a directory: names and texts, but config.json.
+---The texts of a directory that are about the tokenizer: names and texts.
 ---@param model heed.models.Model of a GGUF file
 ---@return {[1]: string, [2]: string}[]
 function gguf_directory.texts(model)
@@ -35,13 +35,6 @@ function gguf_directory.texts(model)
   if rawequal(getmetatable(model.tokenizer), loading.Tokenizer) then
     list[1] = {"tokenizer.json", gguf_tokenizer.to_json(origin.gguf.metadata)}
     add("tokenizer_config.json", tokenizer_config(model))
-  end
-  if next(model.generation) then
-    local own = {}
-    for name, value in next, model.generation do
-      own[name] = type(value) == "table" and json.array(value) or value
-    end
-    add("generation_config.json", own)
   end
   return list
 end

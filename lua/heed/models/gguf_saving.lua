@@ -7,6 +7,7 @@ local building = require "heed.models.building"
 local core = require "heed.core"
 local gguf = require "heed.models.gguf"
 local gguf_tokenizer = require "heed.files.gguf_tokenizer"
+local gguf_types = require "heed.files.gguf_types"
 local gguf_vocabulary = require "heed.files.gguf_vocabulary"
 local heed = require "heed"
 local layout = require "heed.models.gguf_layout"
@@ -25,7 +26,7 @@ local gguf_saving = {}
 local WHO <const>, QUANTIZATION <const> = "models.save", 2     -- the version of blocks
 
 -- Keys of how files were written, and of what tensors are of.
-local WRITTEN <const> = {"general.alignment", "split.no", "split.count", "split.tensors.count"}
+local WRITTEN <const> = {gguf_types.ALIGNMENT, "split.no", "split.count", "split.tensors.count"}
 local TYPES <const> = {"general.file_type", "general.quantization_version"}
 
 ---@class heed.gguf.saved
@@ -116,7 +117,8 @@ local function difference(model, w, published)
   local all = {[layout.FREQUENCIES] = w.tensors[layout.FREQUENCIES]}
   for name, t in next, published do all[name] = t end
   local values = gguf.values(w.metadata, all)
-  local why = building.difference(WHO, model, values, all)
+  local source = gguf.source(w.metadata["general.architecture"])
+  local why = building.difference(WHO, model, values, all, source)
   return why and why .. " in a model of such keys"
 end
 
@@ -240,6 +242,20 @@ local function copied(list)
 end
 
 
+-- Keys of how words are chosen and where they end, anew; the tokenizer's own ids stay.
+local function put_words(w, model)
+  local special = {}
+  for _, part in ipairs{"bos", "eos"} do
+    special[part] = w.metadata["tokenizer.ggml." .. gguf_tokenizer.ids[part]]
+  end
+  for _, key in ipairs(layout.ends) do w.metadata[key], w.types[key] = nil, nil end
+  for key in next, layout.draws do w.metadata[key], w.types[key] = nil, nil end
+  w.metadata[layout.PENALTY], w.types[layout.PENALTY] = nil, nil
+  put_ends(w, model, special)
+  put_draws(w, model)
+end
+
+
 -- The metadata of a model that came from a file are those of the file; keys whose values have
 -- changed since are written anew.
 local function kept(w, model, name, c, published)
@@ -250,6 +266,7 @@ local function kept(w, model, name, c, published)
   end
   w.metadata, w.types = copied(from.metadata), copied(from.types)
   for _, key in ipairs(WRITTEN) do w.metadata[key], w.types[key] = nil, nil end
+  if saving.generation(model) ~= model.origin.generation then put_words(w, model) end
   local unchanged = w.tensors[layout.FREQUENCIES] == nil
   local own = {metadata = {}, types = {}, left = {}, tensors = w.tensors}
   put_keys(own, name, c, w.tensors)
@@ -292,7 +309,7 @@ function gguf_saving.save(path, model, replace, dtype)
   local published = saving.values(names.collect(model, {
     names = origin.source.names, prefix = "model.", shapes = {},
   }), dtype)
-  local c = building.read(WHO, model.config, published)
+  local c = building.read(WHO, model.config, published, {name = "model.config", keys = {}})
   check_pairs(row, c)
   local w = {metadata = {}, types = {}, left = {}, tensors = tensors_of(published, row, c)}
   if origin.gguf then kept(w, model, name, c, published)

@@ -21,7 +21,7 @@ local words = require "heed.models.words"
 ---@field classes heed.models.classes|false
 ---@field limit integer|false how many tokens a text may have
 ---@field chats heed.models.Chat what it says about chats
----@field generation table what generation_config.json says
+---@field generation table what generation_config.json says, which a program may change
 local Model = extend("models.Model", {
   chat = 2, classify = 2, embed = 2, generate = 2, ids = 2, published = 0, score = 3,
   similarity = 2,
@@ -111,7 +111,7 @@ Model.id_options = {max = options.any, pair = options.any, parse = true}
 ---@return integer[] types of which text of a pair each token is, from 1
 function Model:ids(text, given)
   local o = options.read("ids", given, Model.id_options, torch_names.encode)
-  local ids, types = self.tokenizer:encode(text, {
+  local ids, types = texts.tokenizer(self, "encode"):encode(text, {
     max = o.max or rawget(self, "limit") or nil, pair = o.pair, parse = o.parse, types = true,
   })
   return ids:totable(), types:totable()
@@ -138,7 +138,7 @@ end
 function Model:chat(messages, given)
   local o = options.read("chat", given, Chat.known, torch_names.chat)
   local text = self.chats:render(messages, o)
-  return o.ids and Chat.encode(self.tokenizer, text) or text.bytes
+  return o.ids and Chat.encode(texts.tokenizer(self, "encode"), text) or text.bytes
 end
 
 

@@ -45,7 +45,7 @@ function MAKERS.min_length(c)
   local n = generation.count(c.own, "min_length") or 0
   if n == 0 or #c.ends == 0 then return nil end
   return function(logits, ids)
-    if #ids < n then suppress(logits, c.ends) end
+    if c.before + #ids < n then suppress(logits, c.ends) end
   end
 end
 
@@ -60,16 +60,16 @@ end
 
 
 function MAKERS.forced_bos_token_id(c)
-  local forced = generation.ids(c.own, "forced_bos_token_id")
+  local forced = generation.ids(c.own, "forced_bos_token_id", c.most)
   if #forced == 0 then return nil end
   return function(logits, ids)
-    if #ids == 1 then force(logits, forced) end
+    if c.before + #ids == 1 then force(logits, forced) end
   end
 end
 
 
 function MAKERS.forced_eos_token_id(c)
-  local forced = generation.ids(c.own, "forced_eos_token_id")
+  local forced = generation.ids(c.own, "forced_eos_token_id", c.most)
   if #forced == 0 then return nil end
   return function(logits, ids, prompt)
     if #ids - prompt == c.max - 1 then force(logits, forced) end
@@ -78,18 +78,19 @@ end
 
 
 function MAKERS.suppress_tokens(c)
-  local list = generation.ids(c.own, "suppress_tokens")
+  local list = generation.known(generation.ids(c.own, "suppress_tokens"), c.most)
   if #list == 0 then return nil end
   return function(logits) suppress(logits, list) end
 end
 
 
 function MAKERS.begin_suppress_tokens(c)
-  local list = generation.ids(c.own, "begin_suppress_tokens")
+  local list = generation.known(generation.ids(c.own, "begin_suppress_tokens"), c.most)
   local behind = #generation.ids(c.own, "forced_bos_token_id") > 0 and 1 or 0
   if #list == 0 then return nil end
   return function(logits, ids, prompt)
-    if #ids == prompt + (prompt == 1 and behind or 0) then suppress(logits, list) end
+    local forced = c.before + prompt == 1 and behind or 0
+    if #ids == prompt + forced then suppress(logits, list) end
   end
 end
 
@@ -102,7 +103,9 @@ local ORDER <const> = {
 
 ---A function for option logits of heed.generate that does what the file says, and then what the
 ---caller's own function does.
----@param c {own: table, ends: integer[], max: integer, rows: integer[][]} rows are the prompts
+---@param c {own: table, before: integer, ends: integer[], max: integer, most: integer,
+---rows: integer[][]} `before` says how many ids a cache has, `most` how many the model knows; rows
+---are the prompts behind the cache
 ---@param more? function
 ---@return function?
 return function(c, more)

@@ -4,6 +4,7 @@
 local blocks = require "heed.internal.blocks"
 local building = require "heed.models.building"
 local core = require "heed.core"
+local field = require "heed.internal.field"
 local first_parameter = require "heed.nn.first_parameter"
 local gguf_directory = require "heed.models.gguf_directory"
 local heed = require "heed"
@@ -19,6 +20,7 @@ local quoted = refuse.quoted
 local saving = {}
 
 local WEIGHTS <const>, CONFIG <const> = "model.safetensors", "config.json"
+local GENERATION <const> = "generation_config.json"
 local MARK <const>, OURS <const> = "writer", "heed.models.save"      -- in the metadata of weights
 
 -- Files beside the weights that a directory may have.
@@ -69,6 +71,15 @@ local function dtype_of(model)
 end
 
 
+---How a model chooses words, as text, by which changes since it was read are seen.
+---@param model heed.models.Model
+---@return string? text of JSON; nil for a model of which nothing says it
+function saving.generation(model)
+  if rawget(model, "generation") == nil then return nil end
+  return json.encode(field.table(model, "generation", "a table"))
+end
+
+
 ---Where a model came from, kept with it.
 ---@class heed.models.origin
 ---@field path string
@@ -78,6 +89,7 @@ end
 ---@field config string|false what config.json says, in one spelling; false where there is none
 ---@field text string? of config.json, as it was read
 ---@field dtype string
+---@field generation string? how words are chosen, in one spelling; nil: the model writes none
 ---@field tokenizer any
 
 ---Notes what a directory has beside the weights.
@@ -91,6 +103,7 @@ function saving.origin(path, model, source)
   return {
     path = path, source = source, files = files, folders = folders, dtype = dtype_of(model),
     config = text ~= nil and json.encode(model.config), text = text, tokenizer = model.tokenizer,
+    generation = saving.generation(model),
   }
 end
 
@@ -152,10 +165,23 @@ local function config_text(model, origin, dtype, tensors)
 end
 
 
+-- generation_config.json where it is written anew: from a GGUF file, or with what has changed since
+-- it was read; nil: it is copied, or there is none.
+local function generation_text(model, origin)
+  local own = saving.generation(model)
+  local is_new = own and (own ~= origin.generation or origin.gguf and next(model.generation))
+  return is_new and own .. "\n" or nil
+end
+
+
 -- All small files: name and text; `tensors` are those of the model.
 local function texts_of(model, origin, dtype, tensors)
   local list = origin.gguf and gguf_directory.texts(model) or {}
-  for _, name in ipairs(origin.files) do list[#list + 1] = {name, original(origin, name)} end
+  local words = generation_text(model, origin)
+  if words then list[#list + 1] = {GENERATION, words} end
+  for _, name in ipairs(origin.files) do
+    if not (words and name == GENERATION) then list[#list + 1] = {name, original(origin, name)} end
+  end
   if origin.config then
     list[#list + 1] = {CONFIG, config_text(model, origin, dtype, tensors)}
   end

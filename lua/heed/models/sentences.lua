@@ -222,7 +222,7 @@ local function prompt_of(model, plan, o)
               options.kind(name), options.hint(tostring(name), options.names(plan.prompts)))
   end
   if plan.include_prompt or text == "" then return text, 0, "" end
-  local tok, parse = model.tokenizer, o.parse
+  local tok, parse = texts.tokenizer(model, "encode"), o.parse
   local own = plan.lower and lower(text) or text
   local all, plain = tok:encode(own, {parse = parse}),
                      tok:encode(own, {special = false, parse = parse})

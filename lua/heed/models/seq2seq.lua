@@ -196,7 +196,7 @@ function seq2seq.new(c, o, tensors)
   c:ending{ForConditionalGeneration = true}
   o.vocabulary = c:count("vocab_size")
   local tie = c:may_flag("tie_word_embeddings", o.tie)
-  o.tied = tie == true or not tensors["lm_head.weight"]
+  o.tied = tie == true or tie == nil and not tensors["lm_head.weight"]
   if o.tied then tensors["lm_head.weight"] = nil end
   c:finish()
   return make(c.values, o)

@@ -111,7 +111,7 @@ end
 function StaticModel:ids(text, given)
   local o = options.read("ids", given, Model.id_options, torch_names.encode)
   if o.pair ~= nil then heed.fail("ids: option pair: a table of vectors takes one text") end
-  local tok, most = self.tokenizer, o.max or self.limit or nil
+  local tok, most = texts.tokenizer(self, "encode"), o.max or self.limit or nil
   options.text("ids", "the text", text)
   if self.leaves_unknown and most then text = cut(self, text, most) end
   local all = tok:encode(text, {special = false, parse = o.parse, max = most}):totable()

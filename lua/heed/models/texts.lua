@@ -75,6 +75,19 @@ function texts.check_max(who, model, max, around)
 end
 
 
+-- Tokenizers --------------------------------------------------------------------
+
+---The tokenizer of a model, in whose field a program may have written anything.
+---@param model heed.models.Model
+---@param method string that will be called
+---@return heed.Tokenizer
+function texts.tokenizer(model, method)
+  local tok = model.tokenizer
+  if type(tok) == "table" and options.is_callable(tok[method]) then return tok end
+  field.refuse(model, "tokenizer", tok, "a tokenizer")
+end
+
+
 -- Ids ----------------------------------------------------------------------------
 
 local function is_text(value)

@@ -8,10 +8,12 @@ local evaluating = require "heed.nn.evaluating"
 local generate = require "heed.generate"
 local generation = require "heed.models.generation"
 local heed = require "heed"
+local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local processors = require "heed.models.processors"
 local Prompt = require "heed.generate.prompt"
 local Speaker = require "heed.models.speaker"
+local texts = require "heed.models.texts"
 local torch_names = require "heed.internal.torch_names"
 
 local fail, kind = heed.fail, options.kind
@@ -68,11 +70,16 @@ local function refuse(prompt, where, cache)
 end
 
 
+-- How many tokens a cache has from before, which the prompt goes on from.
+local function cached(o) return Cache.is(o.cache) and o.cache:length() or 0 end
+
+
 local function encoded(model, text, o)
-  local goes_on = Cache.is(o.cache) and o.cache:length() > 0
-  local ids = model.tokenizer:encode(text, {special = not goes_on, parse = o.parse})
+  local goes_on = cached(o) > 0
+  local tok = texts.tokenizer(model, "encode")
+  local ids = tok:encode(text, {special = not goes_on, parse = o.parse})
   if #ids > 0 then return ids:totable() end
-  local start = not goes_on and generation.ids(o.own, "bos_token_id")[1]
+  local start = not goes_on and generation.ids(o.own, "bos_token_id", o.most)[1]
   return {start or fail("generate: a text of at least one token expected, got '%s'%s", text,
                         Prompt.advice(o.cache))}
 end
@@ -90,7 +97,7 @@ local function read_one(model, prompt, o, where)
   if form == "chat" then
     local given = {prompt = true}
     for _, name in ipairs(CHAT) do given[name] = o[name] end
-    local ids = Chat.encode(model.tokenizer, model.chats:render(prompt, given))
+    local ids = Chat.encode(texts.tokenizer(model, "encode"), model.chats:render(prompt, given))
     return {form = form, ids = ids:totable()}
   elseif form == "ids" then
     if heed.is_tensor(prompt) then return {form = form, ids = prompt:totable()} end
@@ -131,21 +138,30 @@ local function read_stops(o)
 end
 
 
+-- How many ids a model knows; no bound where its own table of features has another one's place.
+local function most_of(model)
+  local layer = rawget(model, "words")
+  local weight = Module.is(layer) and rawget(layer, "weight")
+  local is_table = options.is_alive(weight) and weight:dim() == 2
+  return is_table and weight:size(1) or math.maxinteger
+end
+
+
 -- Ids that end the words: the file's, unless the caller gives some, or false for none.
 local function read_ends(o)
-  if o.ends == nil then return generation.ids(o.own, "eos_token_id") end
+  if o.ends == nil then return generation.known(generation.ids(o.own, "eos_token_id"), o.most) end
   local given = type(o.ends) == "table" and o.ends or o.ends and {o.ends} or {}
   local list = options.whole("generate: option ends", given)
   for i, id in ipairs(list) do
     list[i] = options.count("generate", "option ends", id)
   end
-  return list
+  return generation.known(list, o.most)
 end
 
 
 local function read_options(model, given)
   local o = options.read("generate", given, known, torch_names.words)
-  o.own = generation.used(model.generation, o.config)
+  o.own, o.most = generation.used(model.generation, o.config), most_of(model)
   for _, name in ipairs{"on_text", "on_token"} do
     if o[name] ~= nil then options.callable("generate", "option " .. name, o[name]) end
   end
@@ -167,7 +183,7 @@ local function follower(model, prompt, b, o, run)
   end
   local shown = prompt.form ~= "ids" or #o.stops > 0 or o.on_text
   local before = prompt.form == "text" and not model.is_sequence and prompt.ids or nil
-  self.speaker = shown and Speaker.new(model.tokenizer, o.stops, say, before)
+  self.speaker = shown and Speaker.new(texts.tokenizer(model, "stream"), o.stops, say, before)
   -- Whether the ids so far are complete; each call brings one more.
   function self.stop(ids)
     local id = ids[#ids]
@@ -194,7 +210,7 @@ local function beam_ends(model, o)
   return function(ids, b)
     if is_end[ids[#ids]] or o.stop and o.stop(ids, b) then return true end
     if o.constraint and o.constraint:over(ids) then return true end
-    local text = #o.stops > 0 and model.tokenizer:decode(ids)
+    local text = #o.stops > 0 and texts.tokenizer(model, "decode"):decode(ids)
     for _, stop in ipairs(o.stops) do
       if text:find(stop, 1, true) then return true end
     end
@@ -212,7 +228,10 @@ local function hook_of(o, rows)
   if o.constraint then
     more = function(logits, ids) return o.constraint:apply(logits, ids, o.ends) end
   end
-  return processors({own = o.own, ends = o.ends, max = o.max or generate.most, rows = rows}, more)
+  return processors({
+    own = o.own, before = cached(o), ends = o.ends, max = o.max or generate.most, most = o.most,
+    rows = rows,
+  }, more)
 end
 
 
@@ -221,11 +240,11 @@ local function source_of(model, prompts, o)
   local rows = {}
   for b, prompt in ipairs(prompts) do rows[b] = prompt.ids end
   if not model.is_sequence then return model, rows, {} end
-  if Cache.is(o.cache) and o.cache:length() > 0 then
+  if cached(o) > 0 then
     fail("generate: an empty cache expected beside another source, got one of %d positions",
-         o.cache:length())
+         cached(o))
   end
-  local start = generation.ids(o.own, "decoder_start_token_id")[1]
+  local start = generation.ids(o.own, "decoder_start_token_id", o.most)[1]
                 or fail("generate: decoder_start_token_id expected in generation_config.json")
   local ids, lengths = heed.pad(rows)
   local device = model.words.weight.device
@@ -240,7 +259,7 @@ end
 -- The text of ids that a search gave, up to a stop text.
 local function text_of(model, prompt, ids, o)
   local before = prompt.form == "text" and not model.is_sequence and prompt.ids or nil
-  local speaker = Speaker.new(model.tokenizer, o.stops, function() end, before)
+  local speaker = Speaker.new(texts.tokenizer(model, "stream"), o.stops, function() end, before)
   local is_end = {}
   for _, id in ipairs(o.ends) do is_end[id] = true end
   for _, id in ipairs(ids:totable()) do
@@ -273,7 +292,7 @@ local function run(model, prompts, o)
   local called, rows, given = source_of(model, prompts, o)
   local longest, followers, state = 0, {}, {broken = false}
   for _, row in ipairs(rows) do longest = math.max(longest, #row) end
-  generation.fill(o.own, o, longest)
+  generation.fill(o.own, o, cached(o) + longest)
   given.logits = hook_of(o, rows)
   for _, name in ipairs(PASSED) do given[name] = o[name] end
   if o.beams then

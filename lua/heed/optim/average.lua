@@ -72,7 +72,19 @@ end
 local function type_of(p) return HALVES[p.dtype] and "float32" or p.dtype end
 
 
+-- The averages that an update moves, and their weights: lists that are kept until what they are of
+-- changes, of which the same commit takes them away.
+local function lists_of(self)
+  if not self.lists then
+    local at = places(self)
+    self.lists = {averages = chosen(self.averages, at), weights = chosen(self.parameters, at)}
+  end
+  return self.lists
+end
+
+
 local function follow(self, becomes, list)
+  fields.add(list, self, "lists", false)
   parameter.follow(list, self.averages, self.parameters, becomes, type_of)
   local first = self.parameters[1]
   if not options.is_alive(first) or not options.is_alive(self.replayed) then return end
@@ -96,7 +108,7 @@ local function make(parameters, given, ...)
   options.probability("optim.EMA", "decay", o.decay)
   local names, list = read(parameters)
   local self = setmetatable({options = o, names = names, parameters = list, averages = {},
-                             updates = 0, replayed = false, applied = 0,
+                             lists = false, updates = 0, replayed = false, applied = 0,
                              calls = {}}, EMA)
   for i, p in ipairs(list) do
     self.averages[i] = heed.keep(p:detach():to(type_of(p)):clone())
@@ -127,9 +139,9 @@ function EMA:update()
     heed.no_grad(self.replayed.add_, self.replayed, 1)
     n = self.updates
   end
-  local at = places(self)
-  core.commit("update", {op = "lerp", number = weight, targets = chosen(averages, at),
-                         operands = chosen(self.parameters, at), fields = {self, "updates", n}})
+  local lists = lists_of(self)
+  core.commit("update", {op = "lerp", number = weight, targets = lists.averages,
+                         operands = lists.weights, fields = {self, "updates", n}})
 end
 
 
@@ -232,7 +244,8 @@ function EMA:load_state(given, ...)
   end
   core.commit("load_state", {
     targets = {self.replayed}, operands = {none},
-    fields = {self, "averages", averages, self, "updates", given.updates:item()},
+    fields = {self, "averages", averages, self, "lists", false,
+              self, "updates", given.updates:item()},
   })
 end
 

@@ -1,0 +1,101 @@
+-- What a program has written to model.generation stands in what models.save writes, be the model of
+-- a directory or of a GGUF file, and become a directory or such a file.
+
+local directories = require "spec.support.directories"
+local heed = require "heed"
+
+local FILES <const> = {
+  ["config.json"] = "config.json", ["model.safetensors"] = "model.safetensors",
+  ["tokenizer.json"] = "tokenizer.json", ["generation_config.json"] = "generation_config.json",
+}
+local NAME <const> = "/generation_config.json"
+
+local path
+
+before_each(function() path = os.tmpname() .. ".gguf" end)
+after_each(function()
+  os.remove(path)
+  os.remove((path:gsub("%.gguf$", "")))
+end)
+
+
+-- The model that is read of what was written, and what that does not say.
+local function again(m, place)
+  local done, left = heed.models.save(place, m)
+  assert.is_true(done, left)
+  return assert(heed.models.load(place)), left
+end
+
+
+-- Models of a directory and of a file, and the ids that end their texts.
+local function sources(place)
+  return {
+    {assert(heed.models.load(place.path)), {681, 682}},
+    {assert(heed.models.load("spec/golden/gguf/llama.gguf", {dtype = "float32"})), 2},
+  }
+end
+
+
+describe("what model.generation says", function()
+  it("is written as a directory has it, with what has changed since it was read", function()
+    local from <close> = directories.make("llama3", FILES)
+    for _, row in ipairs(sources(from)) do
+      local m, ends = row[1], row[2]
+      local same <close> = directories.free()
+      local changed <close> = directories.free()
+      local none <close> = directories.free()
+      assert.same(ends, again(m, same.path).generation.eos_token_id)
+      m.generation.max_new_tokens, m.generation.top_p = 7, 0.5
+      m.generation.eos_token_id, m.generation.bos_token_id = {5, 6}, nil
+      local own = again(m, changed.path).generation
+      assert.same({7, 0.5, {5, 6}}, {own.max_new_tokens, own.top_p, own.eos_token_id})
+      m.generation = {}
+      own = again(m, none.path).generation
+      assert.is_nil(own.max_new_tokens)
+    end
+    local copy <close> = directories.free()
+    assert(heed.models.save(copy.path, assert(heed.models.load(from.path))))
+    assert.equal(directories.read(from.path .. NAME), directories.read(copy.path .. NAME))
+  end)
+
+  it("is written where the directory had no file of it", function()
+    local from <close> = directories.make "qwen2"
+    local to <close> = directories.free()
+    local m = assert(heed.models.load(from.path))
+    m.generation.max_new_tokens = 7
+    assert.equal(7, again(m, to.path).generation.max_new_tokens)
+  end)
+
+  it("is written as a GGUF file has it, behind the end of its tokenizer", function()
+    local from <close> = directories.make("llama3", FILES)
+    for _, row in ipairs(sources(from)) do
+      local m = row[1]
+      m.generation.do_sample, m.generation.top_p, m.generation.repetition_penalty = true, 0.5, 1.25
+      m.generation.eos_token_id, m.generation.max_new_tokens = 5, 7
+      local other, left = again(m, path)
+      local own = other.generation
+      assert.same({true, 0.5, 1.25}, {own.do_sample, own.top_p, own.repetition_penalty})
+      local ends = type(own.eos_token_id) == "table" and own.eos_token_id or {own.eos_token_id}
+      assert.equal(5, ends[#ends])
+      assert.same({["generation_config.json: max_new_tokens"] = "GGUF has no key for it"}, left)
+      os.remove(path)
+      assert.same(own, (again(other, path)).generation)
+      other.generation = {eos_token_id = ends[1]}
+      os.remove(path)
+      own = again(other, path).generation
+      assert.same({ends[1]}, {own.eos_token_id, own.top_p, own.repetition_penalty})
+      os.remove(path)
+    end
+  end)
+
+  it("is refused where it is no table", function()
+    local place <close> = directories.free()
+    for _, row in ipairs{{"spec/golden/models/llama3", place.path},
+                         {"spec/golden/gguf/llama.gguf", path}} do
+      local m = assert(heed.models.load(row[1]))
+      m.generation = 5
+      assert.error_matches(function() heed.models.save(row[2], m) end,
+                           "models.CausalModel: a table expected as field 'generation', got 5")
+    end
+  end)
+end)
