@@ -94,9 +94,9 @@ LONG= $(patsubst %,spec/%_spec.lua,metamorphic cycles interrupt durable products
 EARLY= $(filter-out $(NOT_$(KIND)),$(LONG) $(patsubst %,spec/%_spec.lua,gradients mask few_queries \
   raw_errors fields train words traps memory))
 NOT_emulated= $(patsubst %,spec/%_spec.lua,api bare chart chat close complete config_defaults \
-  constrain decoders fields foreign_files generation_config generation_saving help house image json ledger limits model_file mutate \
-  normalizer overload overrides path pictures pieces plot png progress prompt raw_errors reading_limits \
-  sentencepiece stubs suite texts tokenizer tokenizer_kinds tokenizer_limits tokenizer_lists \
+  constrain decoders fields foreign_files generation_config generation_saving help house image json \
+  ledger limits model_file mutate normalizer overload overrides path pictures pieces plot png \
+  progress prompt raw_errors reading_limits sentencepiece stubs suite texts tokenizer tokenizer_kinds tokenizer_limits tokenizer_lists \
   tokenizer_parts tokenizer_training toolkit train traps vocabularies wordpiece words)
 NOT_emulated-asan= $(NOT_emulated) $(patsubst %,spec/%_spec.lua,atomic cache_methods cache_shared \
   defaults docs durable embed examples memory metrics models module saving second)
