@@ -96,8 +96,9 @@ EARLY= $(filter-out $(NOT_$(KIND)),$(LONG) $(patsubst %,spec/%_spec.lua,gradient
 NOT_emulated= $(patsubst %,spec/%_spec.lua,api bare chart chat close complete config_defaults \
   constrain decoders fields foreign_files generation_config generation_saving help house image json \
   ledger limits model_file mutate normalizer overload overrides path pictures pieces plot png \
-  progress prompt raw_errors reading_limits sentencepiece stubs suite texts tokenizer tokenizer_kinds tokenizer_limits tokenizer_lists \
-  tokenizer_parts tokenizer_training toolkit train traps vocabularies wordpiece words)
+  progress prompt raw_errors reading_limits sentencepiece stubs suite texts tokenizer \
+  tokenizer_kinds tokenizer_limits tokenizer_lists tokenizer_parts tokenizer_training \
+  toolkit train traps vocabularies wordpiece words)
 NOT_emulated-asan= $(NOT_emulated) $(patsubst %,spec/%_spec.lua,atomic cache_methods cache_shared \
   defaults docs durable embed examples memory metrics models module saving second)
 logs= $(patsubst %,$(LOGS)/%.log,$(1:$(B)/%=%))

@@ -130,13 +130,12 @@ describe("attention, fused and composed, agrees", function()
   end)
 
   it("with dropout, of doubles as exactly composed as fused", function()
-    local q, k, v = heed.randn(2, 3, 5, 8), heed.randn(2, 3, 7, 8), heed.randn(2, 3, 7, 8)
-    local results = {}
-    for i, fused in ipairs{true, false} do
+    local q, k = heed.randn(2, 3, 5, 8):double(), heed.randn(2, 3, 7, 8):double()
+    local function dropped(fused)
       heed.manual_seed(3)
-      results[i] = heed.attention(q:double(), k:double(), v:double(), {dropout = 0.3, fused = fused})
+      return heed.attention(q, k, k, {dropout = 0.3, fused = fused})
     end
-    assert.is_true(results[1]:allclose(results[2], {rtol = 0, atol = 1e-14}))
+    assert.is_true(dropped(true):allclose(dropped(false), {rtol = 0, atol = 1e-14}))
   end)
 end)
 

@@ -88,6 +88,7 @@ describe("gradients of what is not smooth", function()
         local line = heed.ones(size, {dtype = type})
         assert.equal(factor, line:dropout(0.1):max():item(), type)
         assert.equal(factor, line:expand(9, table.unpack(size)):dropout(0.1):max():item(), type)
+        assert.is_true(line:dropout(1):equal(heed.zeros_like(line)))
       end
     end
   end)

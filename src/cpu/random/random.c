@@ -258,7 +258,7 @@ static void dropout_chunks (void *arg, int64_t from, int64_t to) {
     void *y = iterator_target(&d->y, at, n, d->as, workspace);
     float *factors = doubles ? line : y;
     d->self->level->dropout(n, factors, key, (uint64_t)at, p, doubles ? 1 : (float)kept);
-    for (int64_t i = 0; doubles && i < n; i++) ((double *)y)[i] = kept * factors[i];
+    for (int64_t i = 0; doubles && i < n; i++) ((double *)y)[i] = factors[i] != 0 ? kept : 0;
     iterator_write(d->self, &d->y, at, n, d->as, y);
   }
 }
