@@ -31,7 +31,7 @@
 ** alone (levels.c) read faster with BYTES_SOON, where products wait for memory only.
 */
 #define BYTES_AHEAD 16384
-#define BYTES_NEAR 8192
+#define BYTES_NEAR 6144
 #define BYTES_SOON 512
 
 INLINED void fetch_far (const void *at, int64_t bytes) {
