@@ -100,6 +100,24 @@ describe("a node", function()
     assert_nodes(0, function() plain():requires_grad_():exp():register_hook(print) end)
     assert_nodes(0, function() plain():requires_grad_():exp():retain_grad() end)
   end)
+
+  it("does not begin with a change of a part that has no gradient", function()
+    local x = leaf{1, 1}
+    for _, dtype in ipairs{"int64", "bool"} do
+      local whole = heed.zeros(3, dtype)
+      whole[1] = x:sum()
+      whole:narrow(1, 2, 2):copy_(x)
+      assert.is_false(whole.requires_grad)
+      assert.same({dtype == "bool" and true or 2}, whole[{{1, 1}}]:totable())
+    end
+    local ones = heed.zeros(3)
+    ones:narrow(1, 1, 2):ge_(x)
+    assert.is_false(ones.requires_grad)
+    local doubled = x:tile(2) * 2
+    doubled:narrow(1, 2, 2):ge_(x)
+    doubled:sum():backward()
+    assert.same({2, 2}, x.grad:totable())
+  end)
 end)
 
 

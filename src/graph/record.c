@@ -312,13 +312,17 @@ static node *overlay_node (heed_tensor *target, heed_tensor *y, heed_op op) {
 }
 
 
-/* A view's own node is then made anew from its base, when it is next asked for. */
+/*
+** A view's own node is then made anew from its base, when it is next asked for. Where neither the
+** base nor what is laid over it has a graph, as what is no float has none, none begins.
+*/
 bool graph_overlay (overlay *o, heed_tensor *target, heed_tensor *y, heed_op op) {
   heed_tensor *base = tensor_base(target);
+  bool laid = base != NULL && (base->node != NULL || y->node != NULL);
   *o = (overlay){.t = target, .n = y->node, .output = y->output};
-  if (base == NULL) node_keep(o->n);
-  else *o = (overlay){.t = base, .n = overlay_node(target, y, op)};
-  return base == NULL || o->n != NULL;
+  if (laid) *o = (overlay){.t = base, .n = overlay_node(target, y, op)};
+  else node_keep(o->n);
+  return !laid || o->n != NULL;
 }
 
 
