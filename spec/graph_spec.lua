@@ -244,6 +244,41 @@ describe("a pass for no tensors", function()
 end)
 
 
+describe("a pass for leaves that have gradients", function()
+  it("adds nothing where one of these became something else", function()
+    for _, other in ipairs{heed.zeros(5), heed.zeros(2, "int64"), heed.zeros(2, "float64")} do
+      local first, x, last = leaf{1, 1}, leaf{1, 1}, leaf{1, 1}
+      local function product() return (first * x * last):sum() end
+      product():backward()
+      x.grad:set_(other)
+      assert.error_matches(function() product():backward() end, ("backward: a leaf's gradient is "
+        .. "%s of shape %%(%d%%) on cpu now.*float32 of shape %%(2%%)"):format(other.dtype, #other))
+      assert.same({1, 1}, first.grad:totable())
+      assert.same({1, 1}, last.grad:totable())
+      assert.equal(0, x.grad:sum():item())
+      x.grad = nil
+      product():backward()
+      assert.same({2, 2}, first.grad:totable())
+      assert.same({1, 1}, x.grad:totable())
+    end
+  end)
+
+  it("reads them as they were", function()
+    for _, which in ipairs{1, 2} do
+      local leaves = {leaf{1, 2}, leaf{3, 4}}
+      local one, other = leaves[which], leaves[3 - which]
+      one.grad, other.grad = heed.tensor({1, 2}, "float32"), heed.zeros(2)
+      heed.custom {
+        forward = function(_, a, b) return a + b end,
+        backward = function() return one.grad, one.grad end,
+      }(leaves[1], leaves[2]):sum():backward()
+      assert.same({2, 4}, one.grad:totable())
+      assert.same({1, 2}, other.grad:totable())
+    end
+  end)
+end)
+
+
 describe("a checkpoint", function()
   it("refuses arguments that were changed in place after the call", function()
     local x = leaf{1, 2}

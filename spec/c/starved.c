@@ -290,6 +290,68 @@ static int changes_fail_whole (int *requests) {
 
 /*
 ** {==================================================================
+** A pass that adds to what leaves have: expanded, of their own, or nothing
+** ===================================================================
+*/
+
+enum { LEAVES_OF_SUM = 4 };
+
+static bool leaves_have (heed_tensor *const *leaves, float first, float last) {
+  float got[COLUMNS] = {0};
+  bool good = true;
+  for (int i = 0; i < LEAVES_OF_SUM; i++) {
+    const float want = i + 1 < LEAVES_OF_SUM ? first : last;
+    heed_tensor *g = heed_gradient(leaves[i]);
+    good = good && (g != NULL ? heed_read(g, HEED_FLOAT32, got) : want == 0);
+    for (int k = 0; good && g != NULL && k < COLUMNS; k++) good = got[k] == want;
+    heed_drop(g);
+  }
+  return good;
+}
+
+static int starved_sums (long n) {
+  failing memory = {.countdown = -1, .twice = true};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory,
+                                            .threads = 1});
+  const int64_t size = COLUMNS, one = 1;
+  const float ones[COLUMNS] = {1, 1, 1, 1, 1, 1};
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, &one, ones), *leaves[LEAVES_OF_SUM];
+  heed_tensor *wide = heed_call(cx, HEED_expand, (heed_value[]){heed_t(x), heed_l(1, &size)}, 2);
+  bool good = true;
+  for (int i = 0; i < LEAVES_OF_SUM; i++) {
+    leaves[i] = heed_from(cx, HEED_FLOAT32, 1, &size, ones);
+    heed_tensor *own = heed_from(cx, HEED_FLOAT32, 1, &size, ones);
+    good = good && heed_require_grad(leaves[i], true) &&
+           (i + 1 == LEAVES_OF_SUM || heed_set_gradient(leaves[i], i == 1 ? own : wide));
+    heed_drop(own);
+  }
+  heed_tensor *y = heed_call(cx, HEED_cat, (heed_value[]){heed_ts(LEAVES_OF_SUM, leaves)}, 1);
+  heed_memory_trim(cx);
+  memory.countdown = n;
+  const bool done = back(cx, y);
+  memory.countdown = -1;
+  good = good && (done || (says_so(cx, &memory) && leaves_have(leaves, 1, 0) && back(cx, y))) &&
+         heed_error(cx) == NULL && leaves_have(leaves, 2, 1);
+  for (int i = 0; i < LEAVES_OF_SUM; i++) heed_drop(leaves[i]);
+  heed_drop(y); heed_drop(wide); heed_drop(x);
+  heed_close(cx);
+  return !good || memory.alive != 0 ? -1 : !memory.failed;
+}
+
+static int sums_fail_whole (int *requests) {
+  int result = 0;
+  long n = 0;
+  while (n < 2000 && (result = starved_sums(n)) == 0) n++;
+  *requests += (int)n;
+  if (result != 1) printf("starved: a pass that adds, without memory %ld: wrong\n", n);
+  return result != 1;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
 ** Calls of a host beside operations
 ** ===================================================================
 */
@@ -393,7 +455,8 @@ static int deeds_fail_whole (int *requests) {
 
 int main (void) {
   int failed = 0, requests = 0;
-  failed |= deeds_fail_whole(&requests) | changes_fail_whole(&requests);
+  failed |= deeds_fail_whole(&requests) | changes_fail_whole(&requests) |
+            sums_fail_whole(&requests);
   for (int number = 0; number < OPERATIONS; number++)
     for (int backward = 0; backward < 2; backward++) {
       int result = 0;
