@@ -2162,13 +2162,14 @@ function heed.custom(functions) end
 ---@return any ...
 function heed.checkpoint(f, ...) end
 
----Compares f's gradients with central differences, in float64; with order = 2 the gradients of its
----gradients, and so on.
+---Compares f's gradients with central differences, in float64, also within no_grad; with order = 2
+---the gradients of its gradients, and so on.
 ---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}) == true
 ---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}, {order = 2}) == true
 ---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}, {order = 0}) raises "order"
+---> heed.gradcheck(heed.tanh, heed.tensor{1, 7}) raises "at least one float tensor"
 ---@param f function of the tensors in xs
----@param xs heed.Tensor|heed.Tensor[] copied as float64
+---@param xs heed.Tensor|heed.Tensor[] copied as float64; integers and bools as they are
 ---@param options? {eps: number, atol: number, rtol: number, order: integer} 1e-6, 1e-5, 1e-3 and 1
 ---unless given
 ---@return boolean good
