@@ -263,6 +263,19 @@ describe("a pass for leaves that have gradients", function()
     end
   end)
 
+  it("does not meet the leaf's own memory, which no gradient lies in", function()
+    local buffer = heed.ones(6)
+    local x = buffer:narrow(1, 1, 3):detach():requires_grad_()
+    for _, own in ipairs{x, x:detach(), buffer:narrow(1, 3, 3)} do
+      assert.error_matches(function() x.grad = own end,
+                           "grad: the gradient lies in the tensor's own memory.*clone%(%) it")
+    end
+    assert.is_nil(x.grad)
+    x.grad = buffer:narrow(1, 4, 3)
+    x:mul(2):sum():backward()
+    assert.same({1, 1, 1, 3, 3, 3}, buffer:totable())
+  end)
+
   it("reads them as they were", function()
     for _, which in ipairs{1, 2} do
       local leaves = {leaf{1, 2}, leaf{3, 4}}

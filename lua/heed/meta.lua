@@ -101,7 +101,7 @@
 ---@field device heed.device
 ---@field requires_grad boolean whether gradients reach it; may be set on leaves of a float type
 ---@field is_leaf boolean whether it was made, not computed from tensors that require gradients
----@field grad heed.Tensor? what backward added up; may be set, also to nil
+---@field grad heed.Tensor? what backward added up, in memory of its own; may be set, also to nil
 ---@field T heed.Tensor a view with all dimensions in reverse, as in PyTorch
 ---@field mT heed.Tensor a view with the last two dimensions exchanged
 ---@field [integer|table|heed.Tensor] any

@@ -152,7 +152,7 @@ static bool check_sum (const heed_tensor *sum, const heed_tensor *g) {
   char has[LAYOUT_TEXT], gets[LAYOUT_TEXT];
   const device *at = tensor_where(sum), *from = tensor_where(g);
   return (layout_same_shape(&sum->at, &g->at) && sum->type == g->type && at == from) ||
-         core_fail(g->cx, "backward", "a leaf's gradient is %s of shape %s on %s now; what is to be "
+         core_fail(g->cx, "backward", "a leaf's gradient is %s of shape %s on %s now; what is "
                    "added to it is %s of shape %s on %s", scalar_names[sum->type],
                    layout_text(&sum->at, has), at->name, scalar_names[g->type],
                    layout_text(&g->at, gets), from->name);
