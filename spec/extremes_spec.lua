@@ -201,6 +201,24 @@ describe("angles", function()
 end)
 
 
+describe("steps", function()
+  it("have no slope, whatever the gradient that comes to them", function()
+    for _, name in ipairs{"floor", "ceil", "round", "trunc", "sign"} do
+      for _, dtype in ipairs{"float32", "bfloat16"} do
+        local x = heed.tensor({0, 0.25, -1.5}, {dtype = dtype, requires_grad = true})
+        x[name](x):backward(heed.tensor({huge, -huge, nan}, dtype))
+        assert.same({0, 0, 0}, x.grad:totable(), name)
+      end
+    end
+    local a, b = heed.tensor({1.0, -2.0}):requires_grad_(), heed.tensor{3.0, 4.0}:requires_grad_()
+    a:floor_divide(b):backward(heed.tensor{huge, nan})
+    assert.same({0, 0, 0, 0}, heed.cat{a.grad, b.grad}:totable())
+    local gx = heed.grad(a:floor() * a, a, heed.tensor{huge, 1}, {create_graph = true})
+    assert.same({huge, -2}, gx:totable())
+  end)
+end)
+
+
 describe("norms", function()
   it("of what does not vary are 0, and so are their gradients", function()
     local x = heed.full({2, 4}, 5.0):requires_grad_()

@@ -100,6 +100,24 @@ describe("a node", function()
     assert_nodes(0, function() plain():requires_grad_():exp():register_hook(print) end)
     assert_nodes(0, function() plain():requires_grad_():exp():retain_grad() end)
   end)
+
+  it("does not begin with a change of a part that has no gradient", function()
+    local x = leaf{1, 1}
+    for _, dtype in ipairs{"int64", "bool"} do
+      local whole = heed.zeros(3, dtype)
+      whole[1] = x:sum()
+      whole:narrow(1, 2, 2):copy_(x)
+      assert.is_false(whole.requires_grad)
+      assert.same({dtype == "bool" and true or 2}, whole[{{1, 1}}]:totable())
+    end
+    local ones = heed.zeros(3)
+    ones:narrow(1, 1, 2):ge_(x)
+    assert.is_false(ones.requires_grad)
+    local doubled = x:tile(2) * 2
+    doubled:narrow(1, 2, 2):ge_(x)
+    doubled:sum():backward()
+    assert.same({2, 2}, x.grad:totable())
+  end)
 end)
 
 
@@ -222,6 +240,54 @@ describe("a pass for no tensors", function()
     local x = leaf{1, 2}
     assert.same({}, heed.grad((x * 2):sum(), {}))
     assert.is_nil(x.grad)
+  end)
+end)
+
+
+describe("a pass for leaves that have gradients", function()
+  it("adds nothing where one of these became something else", function()
+    for _, other in ipairs{heed.zeros(5), heed.zeros(2, "int64"), heed.zeros(2, "float64")} do
+      local first, x, last = leaf{1, 1}, leaf{1, 1}, leaf{1, 1}
+      local function product() return (first * x * last):sum() end
+      product():backward()
+      x.grad:set_(other)
+      assert.error_matches(function() product():backward() end, ("backward: a leaf's gradient is "
+        .. "%s of shape %%(%d%%) on cpu now.*float32 of shape %%(2%%)"):format(other.dtype, #other))
+      assert.same({1, 1}, first.grad:totable())
+      assert.same({1, 1}, last.grad:totable())
+      assert.equal(0, x.grad:sum():item())
+      x.grad = nil
+      product():backward()
+      assert.same({2, 2}, first.grad:totable())
+      assert.same({1, 1}, x.grad:totable())
+    end
+  end)
+
+  it("does not meet the leaf's own memory, which no gradient lies in", function()
+    local buffer = heed.ones(6)
+    local x = buffer:narrow(1, 1, 3):detach():requires_grad_()
+    for _, own in ipairs{x, x:detach(), buffer:narrow(1, 3, 3)} do
+      assert.error_matches(function() x.grad = own end,
+                           "grad: the gradient lies in the tensor's own memory.*clone%(%) it")
+    end
+    assert.is_nil(x.grad)
+    x.grad = buffer:narrow(1, 4, 3)
+    x:mul(2):sum():backward()
+    assert.same({1, 1, 1, 3, 3, 3}, buffer:totable())
+  end)
+
+  it("reads them as they were", function()
+    for _, which in ipairs{1, 2} do
+      local leaves = {leaf{1, 2}, leaf{3, 4}}
+      local one, other = leaves[which], leaves[3 - which]
+      one.grad, other.grad = heed.tensor({1, 2}, "float32"), heed.zeros(2)
+      heed.custom {
+        forward = function(_, a, b) return a + b end,
+        backward = function() return one.grad, one.grad end,
+      }(leaves[1], leaves[2]):sum():backward()
+      assert.same({2, 4}, one.grad:totable())
+      assert.same({1, 2}, other.grad:totable())
+    end
   end)
 end)
 

@@ -540,13 +540,15 @@ describe("whole numbers that no double holds", function()
     assert.equal(x, x:add_(x, {alpha = B}))
     assert.same({B + 1, 2 * B + 2}, x:totable())
     assert.equal(2 ^ 53, T{0.0}:double():add(T{1}, {alpha = B}):item())
-    assert.error_matches(function() T{0}:add(T{1}, {alpha = 1 << 62}) end, "add: .*'alpha'")
+    assert.equal(math.maxinteger, T{0}:add(1, math.maxinteger):item())
+    assert.equal(5 + math.mininteger, T{5}:add(T{1}, {alpha = math.mininteger}):item())
   end)
 
   it("are factors of index_add and of products", function()
     assert.same({B, 0}, T{0, 0}:index_add(1, T{1}, T{1}, {alpha = B}):totable())
     local a = T{{1}}
     assert.equal(2 * B, heed.addmm(a, a, a, {alpha = B, beta = B}):item())
+    assert.equal(-1, heed.addmm(a, a, a, {alpha = math.maxinteger, beta = 1 << 63}):item())
   end)
 
   it("pad, and are the ends of linspace", function()

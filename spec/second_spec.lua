@@ -326,11 +326,31 @@ end)
 
 describe("gradcheck", function()
   it("has a tensor to check", function()
-    for _, none in ipairs{{}, heed.mask.causal()} do
+    for _, none in ipairs{{}, heed.mask.causal(), heed.tensor{1, 2}, {heed.tensor{true}}} do
       assert.error_matches(function() heed.gradcheck(print, none) end,
-                           "gradcheck: at least one tensor expected in xs, got none")
+                           "gradcheck: at least one float tensor expected in xs, got none")
     end
     assert.error_matches(function() heed.gradcheck(print, {heed.ones(1), nil, heed.ones(1)}) end,
                          "gradcheck: xs: an entry expected at position 2")
+  end)
+
+  it("records within no_grad", function()
+    for order = 1, 2 do
+      assert.is_true(heed.no_grad(heed.gradcheck, heed.tanh, heed.tensor{0.1, 0.7},
+                                  {order = order}))
+    end
+    assert.is_true(heed.is_grad_enabled())
+  end)
+
+  it("gives integers and bools as they are", function()
+    local function f(x, ids, seen)
+      assert.equal("int64", ids.dtype)
+      return x:index_select(1, ids):square():masked_fill(seen, 0)
+    end
+    local xs = {heed.tensor{0.5, 1.5, 2.5}, heed.tensor{3, 1}, heed.tensor{true, false}}
+    for order = 1, 2 do assert.is_true(heed.gradcheck(f, xs, {order = order})) end
+    assert.is_nil(xs[1].grad)
+    assert.is_false((heed.gradcheck(function(ids, x) return (x:detach() * x)[ids] end,
+                                    {xs[2], xs[1]})))
   end)
 end)

@@ -101,7 +101,7 @@
 ---@field device heed.device
 ---@field requires_grad boolean whether gradients reach it; may be set on leaves of a float type
 ---@field is_leaf boolean whether it was made, not computed from tensors that require gradients
----@field grad heed.Tensor? what backward added up; may be set, also to nil
+---@field grad heed.Tensor? what backward added up, in memory of its own; may be set, also to nil
 ---@field T heed.Tensor a view with all dimensions in reverse, as in PyTorch
 ---@field mT heed.Tensor a view with the last two dimensions exchanged
 ---@field [integer|table|heed.Tensor] any
@@ -2047,10 +2047,11 @@ heed.rotate_pairs = Tensor.rotate_pairs
 function Tensor:backward(gradient, options) end
 heed.backward = Tensor.backward
 
----The gradients of y by some tensors; leaves stay as they are. With create_graph the gradients have
----graphs themselves, for gradients of second and any higher order: of all operations but
----`attention`, and of `prod` and `cumprod` where no element is 0; they are refused by name. What
----hooks and the `backward` of `custom` compute is recorded then.
+---The gradients of y by some tensors; leaves stay as they are. A gradient may be expanded, or share
+---memory with `gradient` or another one: clone() it before it is changed in place. With create_graph
+---the gradients have graphs themselves, for gradients of second and any higher order: of all
+---operations but `attention`, and of `prod` and `cumprod` where no element is 0; they are refused by
+---name. What hooks and the `backward` of `custom` compute is recorded then.
 ---> (function(x) return heed.grad(heed.grad(x ^ 4, x, {create_graph = true}), x) end)(
 --->   heed.tensor(2.0, {requires_grad = true})) == 48
 ---> (function(x) return heed.grad(x ^ 3, x) end)(
@@ -2162,13 +2163,14 @@ function heed.custom(functions) end
 ---@return any ...
 function heed.checkpoint(f, ...) end
 
----Compares f's gradients with central differences, in float64; with order = 2 the gradients of its
----gradients, and so on.
+---Compares f's gradients with central differences, in float64, also within no_grad; with order = 2
+---the gradients of its gradients, and so on.
 ---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}) == true
 ---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}, {order = 2}) == true
 ---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}, {order = 0}) raises "order"
+---> heed.gradcheck(heed.tanh, heed.tensor{1, 7}) raises "at least one float tensor"
 ---@param f function of the tensors in xs
----@param xs heed.Tensor|heed.Tensor[] copied as float64
+---@param xs heed.Tensor|heed.Tensor[] copied as float64; integers and bools as they are
 ---@param options? {eps: number, atol: number, rtol: number, order: integer} 1e-6, 1e-5, 1e-3 and 1
 ---unless given
 ---@return boolean good

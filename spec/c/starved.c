@@ -193,6 +193,163 @@ static int starved (int number, long n, bool backward) {
   return !good || memory.alive != 0 ? -1 : !memory.failed;
 }
 
+
+/*
+** {==================================================================
+** Changes in place of a part of a tensor with a graph: it stays as it was, its graph too
+** ===================================================================
+*/
+
+#define CHANGES(CHANGE) \
+  CHANGE(mul, heed_t(part), heed_t(w)) CHANGE(copy, heed_t(part), heed_t(w)) \
+  CHANGE(zero, heed_t(part)) CHANGE(normal, heed_t(part)) \
+  CHANGE(masked_fill, heed_t(part), heed_t(seen), heed_i(7)) \
+  CHANGE(clamp, heed_t(part), heed_i(2)) CHANGE(cumsum, heed_t(part), heed_i(0)) \
+  CHANGE(lerp, heed_t(part), heed_t(w), heed_f(0.5)) \
+  CHANGE(put, heed_t(part), heed_ts(1, &places), heed_t(w)) \
+  CHANGE(scatter_add, heed_t(part), heed_i(0), heed_t(places), heed_t(w))
+
+enum { CHANGED = 0 CHANGES(COUNTED) };
+
+static const char *const changes[] = {CHANGES(NAMED)};
+
+typedef struct part_of {
+  heed_tensor *x, *whole, *part, *w, *places, *seen;
+} part_of;
+
+static bool change (heed_context *cx, part_of *p, int number) {
+  heed_tensor *part = p->part, *w = p->w, *places = p->places, *seen = p->seen;
+  int at = 0;
+#define CHANGED_BY(name, ...) \
+  if (number == at++) { \
+    const heed_value args[] = {__VA_ARGS__}; \
+    return heed_apply_in_place(cx, HEED_##name, args, (int)(sizeof args / sizeof *args)); \
+  }
+  CHANGES(CHANGED_BY)
+  return false;
+}
+
+/* Is the whole tensor 1, at this version, with the gradient that x then has? */
+static bool unchanged (heed_context *cx, part_of *p, int64_t version) {
+  float values[COLUMNS], g[COLUMNS];
+  heed_tensor *sum = heed_call(cx, HEED_sum, (heed_value[]){heed_t(p->whole)}, 1), *of_x = NULL;
+  bool good = heed_gradients(sum, NULL, 1, &p->x, &of_x, true) &&
+              heed_read(p->whole, HEED_FLOAT32, values) && heed_read(of_x, HEED_FLOAT32, g) &&
+              heed_version(p->whole) == version;
+  for (int i = 0; good && i < COLUMNS; i++) good = values[i] == 1 && g[i] == 1;
+  heed_drop(sum); heed_drop(of_x);
+  return good;
+}
+
+/* 'stale': the part's own step must be made anew, as the whole was changed since. */
+static int starved_change (int number, long n, bool stale) {
+  failing memory = {.countdown = -1, .twice = true};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory,
+                                            .threads = 1});
+  const int64_t size = COLUMNS, four = 4, places[] = {1, 2, 3, 4};
+  const float ones[] = {1, 1, 1, 1, 1, 1}, threes[] = {3, 3, 3, 3};
+  const bool seen[] = {true, false, false, true};
+  part_of p = {.x = heed_from(cx, HEED_FLOAT32, 1, &size, ones),
+               .w = heed_from(cx, HEED_FLOAT32, 1, &four, threes),
+               .places = heed_from(cx, HEED_INT64, 1, &four, places),
+               .seen = heed_from(cx, HEED_BOOL, 1, &four, seen)};
+  bool good = heed_require_grad(p.x, true) && heed_require_grad(p.w, true);
+  p.whole = heed_call(cx, HEED_mul, (heed_value[]){heed_t(p.x), heed_i(1)}, 2);
+  p.part = heed_call(cx, HEED_narrow, (heed_value[]){heed_t(p.whole), heed_i(0), heed_i(1),
+                     heed_i(4)}, 4);
+  if (stale)
+    good = good && heed_apply_in_place(cx, HEED_mul, (heed_value[]){heed_t(p.whole), heed_i(1)}, 2);
+  const int64_t version = heed_version(p.whole);
+  heed_memory_trim(cx);
+  memory.countdown = n;
+  const bool done = change(cx, &p, number);
+  memory.countdown = -1;
+  if (done) good = good && heed_error(cx) == NULL;
+  else good = good && says_so(cx, &memory) && unchanged(cx, &p, version) && change(cx, &p, number);
+  heed_drop(p.x); heed_drop(p.whole); heed_drop(p.part); heed_drop(p.w); heed_drop(p.places);
+  heed_drop(p.seen);
+  heed_close(cx);
+  return !good || memory.alive != 0 ? -1 : !memory.failed;
+}
+
+static int changes_fail_whole (int *requests) {
+  for (int number = 0; number < 2 * CHANGED; number++) {
+    int result = 0;
+    long n = 0;
+    while (n < 2000 && (result = starved_change(number / 2, n, number % 2)) == 0) n++;
+    *requests += (int)n;
+    if (result == 1) continue;
+    printf("starved: %s_, without memory %ld: wrong\n", changes[number / 2], n);
+    return 1;
+  }
+  return 0;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** A pass that adds to what leaves have: expanded, of their own, or nothing
+** ===================================================================
+*/
+
+enum { LEAVES_OF_SUM = 4 };
+
+static bool leaves_have (heed_tensor *const *leaves, float first, float last) {
+  float got[COLUMNS] = {0};
+  bool good = true;
+  for (int i = 0; i < LEAVES_OF_SUM; i++) {
+    const float want = i + 1 < LEAVES_OF_SUM ? first : last;
+    heed_tensor *g = heed_gradient(leaves[i]);
+    good = good && (g != NULL ? heed_read(g, HEED_FLOAT32, got) : want == 0);
+    for (int k = 0; good && g != NULL && k < COLUMNS; k++) good = got[k] == want;
+    heed_drop(g);
+  }
+  return good;
+}
+
+static int starved_sums (long n) {
+  failing memory = {.countdown = -1, .twice = true};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory,
+                                            .threads = 1});
+  const int64_t size = COLUMNS, one = 1;
+  const float ones[COLUMNS] = {1, 1, 1, 1, 1, 1};
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, &one, ones), *leaves[LEAVES_OF_SUM];
+  heed_tensor *wide = heed_call(cx, HEED_expand, (heed_value[]){heed_t(x), heed_l(1, &size)}, 2);
+  bool good = true;
+  for (int i = 0; i < LEAVES_OF_SUM; i++) {
+    leaves[i] = heed_from(cx, HEED_FLOAT32, 1, &size, ones);
+    heed_tensor *own = heed_from(cx, HEED_FLOAT32, 1, &size, ones);
+    good = good && heed_require_grad(leaves[i], true) &&
+           (i + 1 == LEAVES_OF_SUM || heed_set_gradient(leaves[i], i == 1 ? own : wide));
+    heed_drop(own);
+  }
+  heed_tensor *y = heed_call(cx, HEED_cat, (heed_value[]){heed_ts(LEAVES_OF_SUM, leaves)}, 1);
+  heed_memory_trim(cx);
+  memory.countdown = n;
+  const bool done = back(cx, y);
+  memory.countdown = -1;
+  good = good && (done || (says_so(cx, &memory) && leaves_have(leaves, 1, 0) && back(cx, y))) &&
+         heed_error(cx) == NULL && leaves_have(leaves, 2, 1);
+  for (int i = 0; i < LEAVES_OF_SUM; i++) heed_drop(leaves[i]);
+  heed_drop(y); heed_drop(wide); heed_drop(x);
+  heed_close(cx);
+  return !good || memory.alive != 0 ? -1 : !memory.failed;
+}
+
+static int sums_fail_whole (int *requests) {
+  int result = 0;
+  long n = 0;
+  while (n < 2000 && (result = starved_sums(n)) == 0) n++;
+  *requests += (int)n;
+  if (result != 1) printf("starved: a pass that adds, without memory %ld: wrong\n", n);
+  return result != 1;
+}
+
+/* }================================================================== */
+
+
 /*
 ** {==================================================================
 ** Calls of a host beside operations
@@ -298,7 +455,8 @@ static int deeds_fail_whole (int *requests) {
 
 int main (void) {
   int failed = 0, requests = 0;
-  failed |= deeds_fail_whole(&requests);
+  failed |= deeds_fail_whole(&requests) | changes_fail_whole(&requests) |
+            sums_fail_whole(&requests);
   for (int number = 0; number < OPERATIONS; number++)
     for (int backward = 0; backward < 2; backward++) {
       int result = 0;

@@ -117,17 +117,25 @@ return {
   {heed.add, {ids, ids, 1.5},
    "add: argument 'alpha': a whole number expected beside tensors of type int64, got 1.5"},
   {heed.add, {ids, ids, 2.0 ^ 62},
-   "add: argument 'alpha': a whole number expected beside tensors of type int64, got 4.61169e+18"},
+   "add: argument 'alpha': an integer, or less than 2^62, expected beside tensors of type int64, "
+   .. "got 4.61169e+18"},
   {heed.add, {ids, ids, -2.0 ^ 62},
-   "add: argument 'alpha': a whole number expected beside tensors of type int64, got -4.61169e+18"},
+   "add: argument 'alpha': an integer, or less than 2^62, expected beside tensors of type int64, "
+   .. "got -4.61169e+18"},
+  {heed.hardtanh, {ids, 0, 2 ^ 53 | 1},
+   "hardtanh: argument 'max_val': a number that float64 holds expected beside tensors of type "
+   .. "int64, got 9007199254740993"},
+  {heed.add, {heed.zeros(2, "uint8"), 1, math.maxinteger},
+   "add: argument 'alpha': a number that float64 holds expected beside tensors of type uint8, "
+   .. "got 9223372036854775807"},
   {heed.addmm, {whole, whole, whole, {beta = 0.5}},
    "addmm: argument 'beta': a whole number expected beside tensors of type int64, got 0.5"},
   {heed.addmm, {whole, whole, whole, {alpha = 2.0 ^ 62}},
-   "addmm: argument 'alpha': a whole number expected beside tensors of type int64, got "
-   .. "4.61169e+18"},
+   "addmm: argument 'alpha': an integer, or less than 2^62, expected beside tensors of type int64, "
+   .. "got 4.61169e+18"},
   {heed.addmm, {whole, whole, whole, {alpha = -2.0 ^ 62}},
-   "addmm: argument 'alpha': a whole number expected beside tensors of type int64, got "
-   .. "-4.61169e+18"},
+   "addmm: argument 'alpha': an integer, or less than 2^62, expected beside tensors of type int64, "
+   .. "got -4.61169e+18"},
   {heed.isclose, {x, x, {rtol = -1}},
    "isclose: argument 'rtol': a number from 0 on expected, got -1"},
   {heed.isclose, {x, x, {atol = -1}},
@@ -290,7 +298,8 @@ return {
   {heed.addmm, {whole, whole, whole, {alpha = 0.5}},
    "addmm: argument 'alpha': a whole number expected beside tensors of type int64, got 0.5"},
   {heed.addmm, {whole, whole, whole, {beta = 2.0 ^ 62}},
-   "addmm: argument 'beta': a whole number expected beside tensors of type int64, got 4.61169e+18"},
+   "addmm: argument 'beta': an integer, or less than 2^62, expected beside tensors of type int64, "
+   .. "got 4.61169e+18"},
   {heed.attention, {ones(1, 2, 3, 4), ones(1, 0, 3, 4), ones(1, 0, 3, 4)},
    "attention: shapes (1, 2, 3, 4) of 'query', (1, 0, 3, 4) of 'key' and (1, 0, 3, 4) of 'value' "
    .. "do not fit: the heads of queries are no multiple of those of keys"},

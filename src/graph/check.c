@@ -5,6 +5,7 @@
 */
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -224,6 +225,18 @@ bool check_position (call *c, int i, int64_t size, int64_t *zero_based) {
 bool check_probability (call *c, int i) {
   double p = arg_number(c, i);
   return (p >= 0 && p <= 1) || check_refuse(c, i, "a probability from 0 to 1 expected, got %g", p);
+}
+
+
+bool check_whole (call *c, int i, heed_type type) {
+  if (scalar_is_float(type) || c->args[i].kind != HEED_FLOAT) return true;
+  const double x = c->args[i].number;
+  if (x != floor(x))
+    return check_refuse(c, i, "a whole number expected beside tensors of type %s, got %g",
+                        scalar_names[type], x);
+  return fabs(x) < 0x1p62 ||
+         check_refuse(c, i, "an integer, or less than 2^62, expected beside tensors of type %s, "
+                      "got %g", scalar_names[type], x);
 }
 
 /* }================================================================== */

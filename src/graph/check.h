@@ -24,6 +24,7 @@ bool check_float (call *c, int i);                               /* a float type
 bool check_one_type (call *c, int i, int j);                     /* of two tensor arguments */
 bool check_types (call *c, int i, heed_type type);               /* exactly this type */
 bool check_probability (call *c, int i);
+bool check_whole (call *c, int i, heed_type type);               /* where the type is no float */
 bool check_index_type (call *c, int i);                          /* int64 (uint8 is refused) */
 const char *check_name (const call *c, int i);                   /* the parameter's name */
 /* The first check of a host's arguments: the op exists, and lists are not NULL. */

@@ -12,19 +12,8 @@
 #include "tensor/capture.h"
 
 
-static bool all_recorded (call *c, const heed_value *args) {
-  heed_tensor *ts[OP_EDGES];
-  int n = op_edges(c->cx, c->op, args, ts), output;
-  for (int i = 0; i < n; i++) {
-    if (ts[i] != NULL && graph_node_of(ts[i], &output) != NULL) return true;
-  }
-  return false;
-}
-
-
 /* May 't' be written into? */
-static bool check_target (heed_context *cx, const char *name, heed_tensor *t, bool recording) {
-  int output;
+static bool check_target (heed_context *cx, const char *name, const heed_tensor *t) {
   if (t->number)
     return core_fail(cx, name, "a number cannot be changed in place");
   if (scalar_is_block(t->type))
@@ -33,7 +22,13 @@ static bool check_target (heed_context *cx, const char *name, heed_tensor *t, bo
   if (layout_overlaps_itself(&t->at))
     return core_fail(cx, name, "the tensor is expanded: several positions share one element; "
                      "clone() it first");
-  node *n = recording ? graph_node_of(t, &output) : NULL;
+  return true;
+}
+
+
+/* May a change of 't', whose node is up to date, be recorded? */
+static bool check_no_leaf (heed_context *cx, const char *name, const heed_tensor *t) {
+  const node *n = t->node;
   if (n != NULL && n->kind == NODE_LEAF)
     return core_fail(cx, name, "a leaf that requires grad is changed in place; use heed.no_grad");
   const heed_tensor *base = tensor_base(t);
@@ -86,7 +81,8 @@ static void mark_changed (heed_tensor *t, heed_op op) {
 
 /*
 ** With a graph: computed apart, then copied in; the handle takes the result's node. Random numbers
-** (PLAIN rows) have no node, and are written over the copy.
+** (PLAIN rows) have no node, and are written over the copy. The graph's steps are made before the
+** write, which takes no memory.
 */
 static bool in_place_recorded (call *c, heed_value *given, int n, heed_value *args) {
   heed_tensor *t = given->tensor;
@@ -98,9 +94,12 @@ static bool in_place_recorded (call *c, heed_value *given, int n, heed_value *ar
   if (given->tensor == NULL || !call_run(c, given, n, args)) return false;
   heed_tensor *y = first_result(c);
   if (!check_fits(c->cx, op_signature(c->cx, c->op)->in_place_name, t, y)) return false;
-  if (!copy_into(c->cx, c->op, t, y)) return false;
-  mark_changed(t, c->op);
-  return graph_overlay(t, y, c->op);
+  overlay laid;
+  if (!graph_overlay(&laid, t, y, c->op)) return false;
+  bool written = copy_into(c->cx, c->op, t, y);
+  if (written) mark_changed(t, c->op);
+  graph_end_overlay(&laid, written);
+  return written;
 }
 
 
@@ -120,10 +119,14 @@ static bool in_place_plain (call *c, const heed_value *given, int n, heed_value 
 static bool apply_to (call *c, heed_tensor *t, const heed_value *given, int n) {
   heed_value args[HEED_ARGUMENTS], first[HEED_ARGUMENTS];
   heed_context *cx = c->cx;
+  const char *name = op_signature(cx, c->op)->in_place_name;
   memcpy(first, given, (size_t)n * sizeof *first);
   memcpy(args, given, (size_t)n * sizeof *args);
   for (int i = n; i < HEED_ARGUMENTS; i++) args[i] = heed_none();
-  bool recorded = cx->scope.recording && all_recorded(c, args);
+  bool recorded = false;
+  if (cx->scope.recording &&
+      (!graph_inputs(cx, c->op, args, &recorded) || !check_no_leaf(cx, name, t)))
+    return false;
   if (!graph_check_view(t, recorded, c->op)) return false;
   return recorded ? in_place_recorded(c, first, n, args) : in_place_plain(c, given, n, args);
 }
@@ -138,7 +141,7 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
     return false;
   }
   heed_tensor *t = given->tensor;
-  if (!check_target(cx, name, t, cx->scope.recording) || core_interrupted(cx, name)) return false;
+  if (!check_target(cx, name, t) || core_interrupted(cx, name)) return false;
   if (!capture_input(cx, t) || !capture_input(cx, tensor_viewed(t))) return false;
   call_scope s;
   call_begin(cx, name, &s);
@@ -163,7 +166,7 @@ heed_tensor *graph_operand (heed_tensor *t, heed_tensor *x) {
   heed_context *cx = t->cx;
   const char *name = cx->scope.caller;
   layout wide;
-  if (!check_target(cx, name, t, false)) return NULL;
+  if (!check_target(cx, name, t)) return NULL;
   cx->scope.device = tensor_device(t);
   if (x == NULL) return t;
   if (!tensor_materialize(x)) return NULL;

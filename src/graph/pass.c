@@ -47,7 +47,7 @@ static bool accumulate (pass *p, node *leaf, heed_tensor *g) {
     return false;
   node_keep(leaf);
   leaf->accumulated = p->nlist;
-  p->list[p->nlist++] = (accumulated){leaf, heed_keep(g)};
+  p->list[p->nlist++] = (accumulated){leaf, heed_keep(g), NULL};
   return true;
 }
 
@@ -132,34 +132,80 @@ static bool visit (pass *p, node *n) {
 }
 
 
-/* The first gradient of a leaf must be its own: no other handle, no other owner of its bytes. */
-static bool own_gradient (pass *p, accumulated *a) {
-  if (a->leaf->gradient != NULL) return true;
-  if (sum_owns(a->gradient) && layout_is_dense(&a->gradient->at)) return true;
-  heed_tensor *own = heed_call(p->cx, HEED_clone, (heed_value[]){heed_t(a->gradient)}, 1);
-  if (own == NULL) return false;
+static bool copy_gradient (pass *p, accumulated *a) {
+  heed_tensor *copy = heed_call(p->cx, HEED_clone, (heed_value[]){heed_t(a->gradient)}, 1);
+  if (copy == NULL) return false;
   heed_drop(a->gradient);
-  a->gradient = own;
+  a->gradient = copy;
   return true;
 }
 
 
-/* Later ones are added in place, so that a handle on the gradient sees them. */
-static bool add_gradient (pass *p, accumulated *a) {
-  heed_tensor *sum = a->leaf->gradient;
-  capture_gradient(a->leaf, true);
-  if (sum == NULL || layout_overlaps_itself(&sum->at))
-    return sum_add(p->cx, &a->leaf->gradient, a->gradient);
-  return heed_apply_in_place(p->cx, HEED_add, (heed_value[]){heed_t(sum), heed_t(a->gradient)}, 2);
+/* The first gradient of a leaf must be its own: no other handle, no other owner of its bytes. */
+static bool own_gradient (pass *p, accumulated *a) {
+  return (sum_owns(a->gradient) && layout_is_dense(&a->gradient->at)) || copy_gradient(p, a);
 }
 
 
-/* Adds what was accumulated. All that needs memory comes first. */
+/* A leaf's gradient that took over other memory may have become something else. */
+static bool check_sum (const heed_tensor *sum, const heed_tensor *g) {
+  char has[LAYOUT_TEXT], gets[LAYOUT_TEXT];
+  const device *at = tensor_where(sum), *from = tensor_where(g);
+  return (layout_same_shape(&sum->at, &g->at) && sum->type == g->type && at == from) ||
+         core_fail(g->cx, "backward", "a leaf's gradient is %s of shape %s on %s now; what is "
+                   "added to it is %s of shape %s on %s", scalar_names[sum->type],
+                   layout_text(&sum->at, has), at->name, scalar_names[g->type],
+                   layout_text(&g->at, gets), from->name);
+}
+
+
+/* The sum of a leaf's gradient, which is expanded, and of a->gradient becomes that. */
+static bool replace_sum (pass *p, accumulated *a) {
+  heed_tensor *sum = heed_keep(a->leaf->gradient);
+  bool good = sum_add(p->cx, &sum, a->gradient);
+  heed_drop(good ? a->gradient : sum);
+  if (good) a->gradient = sum;
+  return good;
+}
+
+
+/* Later gradients are added in place, so that a handle on the first sees them. */
+static bool prepare (pass *p, accumulated *a, int64_t number) {
+  heed_tensor *sum = a->leaf->gradient;
+  if (sum == NULL) return own_gradient(p, a);
+  if (!check_sum(sum, a->gradient) || !capture_input(p->cx, sum)) return false;
+  if (layout_overlaps_itself(&sum->at)) return replace_sum(p, a);
+  a->sum = heed_keep(sum);
+  sum->store->commit = number;
+  return true;
+}
+
+
+/* A gradient in memory that is to be written is copied: all are read as they were. */
+static bool copy_written (pass *p, accumulated *a, int64_t number) {
+  const storage *s = a->gradient->store;
+  return s == NULL || s->commit != number || copy_gradient(p, a);
+}
+
+
+static bool add_gradient (pass *p, accumulated *a) {
+  capture_gradient(a->leaf, true);
+  if (a->sum == NULL) {
+    node_put_gradient(a->leaf, heed_keep(a->gradient));
+    return true;
+  }
+  return heed_apply_in_place(p->cx, HEED_add,
+                             (heed_value[]){heed_t(a->sum), heed_t(a->gradient)}, 2);
+}
+
+
+/* Adds what was accumulated. All that can be refused or needs memory comes first. */
 static bool commit (pass *p) {
-  for (int64_t i = 0; i < p->nlist; i++)
-    if (!own_gradient(p, &p->list[i])) return false;
-  if (core_interrupted(p->cx, "backward")) return false;
+  const int64_t number = ++p->cx->storages.commits;
   bool good = true;
+  for (int64_t i = 0; good && i < p->nlist; i++) good = prepare(p, &p->list[i], number);
+  for (int64_t i = 0; good && i < p->nlist; i++) good = copy_written(p, &p->list[i], number);
+  if (!good || core_interrupted(p->cx, "backward")) return false;
   core_hold(p->cx);
   for (int64_t i = 0; good && i < p->nlist; i++) good = add_gradient(p, &p->list[i]);
   core_release(p->cx);
@@ -175,6 +221,7 @@ static void finish (pass *p) {
   for (int64_t i = 0; i < p->count; i++) node_drop(p->nodes[i]);
   for (int64_t i = 0; i < p->nlist; i++) {
     heed_drop(p->list[i].gradient);
+    heed_drop(p->list[i].sum);
     node_drop(p->list[i].leaf);
   }
   core_free(cx, p->nodes, (size_t)p->capacity * sizeof *p->nodes);

@@ -9,10 +9,11 @@
 
 #pragma GCC visibility push(hidden)
 
-/* A leaf and the gradient that it gets at the end of the pass. */
+/* A leaf and what it gets at the end of the pass. */
 typedef struct accumulated {
   node *leaf;
   heed_tensor *gradient;
+  heed_tensor *sum;                /* the gradient that it has, which grows; NULL: it gets this */
 } accumulated;
 
 /* The incoming gradient of a node, set aside while a pass within the pass runs. */

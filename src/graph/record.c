@@ -93,6 +93,13 @@ static bool find_nodes (int n, heed_tensor *const *ts, bool *any) {
 }
 
 
+bool graph_inputs (heed_context *cx, heed_op op, const heed_value *args, bool *any) {
+  heed_tensor *ts[OP_EDGES];
+  int n = op_edges(cx, op, args, ts);
+  return n >= 0 && find_nodes(n, ts, any);
+}
+
+
 /* Space for the integers of lists, counted in values. */
 static int list_capacity (const heed_value *v) {
   if (v->kind != HEED_LIST) return 0;
@@ -290,28 +297,38 @@ bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op) {
 
 
 /* The base becomes "what it was, with this region laid over it". */
-static bool overlay_base (heed_tensor *target, heed_tensor *y, heed_op op) {
+static node *overlay_node (heed_tensor *target, heed_tensor *y, heed_op op) {
   heed_tensor *base = tensor_base(target);
   node *n = node_new(target->cx, NODE_OVERLAY, op,
                      (node_size){.edges = 2, .outputs = 1,
                                  .dims = base->at.rank + target->at.rank});
-  if (n == NULL) return false;
+  if (n == NULL) return NULL;
   node_set_edge(n, 0, base->node, base->output, base);
   node_set_edge(n, 1, y->node, y->output, target);
   *n->base_at = base->at;
   *n->region = target->at;
   n->type = base->type;
-  take_node(base, n, 0);
-  node_drop(n);
-  return true;
+  return n;
 }
 
 
-/* A view's own node is then made anew from its base, when it is next asked for. */
-bool graph_overlay (heed_tensor *target, heed_tensor *y, heed_op op) {
-  if (tensor_base(target) != NULL) return overlay_base(target, y, op);
-  take_node(target, y->node, y->output);
-  return true;
+/*
+** A view's own node is then made anew from its base, when it is next asked for. Where neither the
+** base nor what is laid over it has a graph, as what is no float has none, none begins.
+*/
+bool graph_overlay (overlay *o, heed_tensor *target, heed_tensor *y, heed_op op) {
+  heed_tensor *base = tensor_base(target);
+  bool laid = base != NULL && (base->node != NULL || y->node != NULL);
+  *o = (overlay){.t = target, .n = y->node, .output = y->output};
+  if (laid) *o = (overlay){.t = base, .n = overlay_node(target, y, op)};
+  else node_keep(o->n);
+  return !laid || o->n != NULL;
+}
+
+
+void graph_end_overlay (overlay *o, bool written) {
+  if (written) take_node(o->t, o->n, o->output);
+  node_drop(o->n);
 }
 
 /* }================================================================== */

@@ -14,9 +14,22 @@ node *graph_node_of (heed_tensor *t, int *output);               /* not kept; NU
 bool graph_record (call *c, const op_row *row);                  /* gives c->out a node */
 bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op);     /* or refuses */
 bool graph_call_hooks (node *n);   /* hook.c: they may give other gradients than n->incoming */
-bool graph_overlay (heed_tensor *target, heed_tensor *y, heed_op op);    /* target takes y's node */
+/* The tensors among the arguments: are there any with a graph? False: no memory, or too many. */
+bool graph_inputs (heed_context *cx, heed_op op, const heed_value *args, bool *any);
 int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]);
       /* the tensor arguments in order, lists flattened, NULL where left out; -1: too many */
+
+/*
+** A change in place: what gets a node by it, once y is written over the target. False: no memory.
+** The end of one that was begun takes none.
+*/
+typedef struct overlay {
+  heed_tensor *t;                  /* the target, or what it is a view of */
+  node *n;                         /* owned; NULL: t's graph ends */
+  int output;
+} overlay;
+bool graph_overlay (overlay *o, heed_tensor *target, heed_tensor *y, heed_op op);
+void graph_end_overlay (overlay *o, bool written);
 
 /* place.c: sets the current device for a call, once others are open, and moves what follows. */
 bool op_set_device (call *c, heed_value *args);

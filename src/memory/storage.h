@@ -51,7 +51,7 @@ typedef struct storage_list {
   storage *free[STORAGE_CLASSES];  /* cached with their data */
   int64_t wanted[STORAGE_CLASSES]; /* 'made' when a storage of the class was wanted last */
   int64_t made;                    /* taken from the system so far */
-  int64_t commits;                 /* so far: op/commit.c */
+  int64_t commits;                 /* so far: op/commit.c, graph/pass.c */
   struct packed_table *packed;     /* packed.c; NULL: nobody asked for any */
 } storage_list;
 

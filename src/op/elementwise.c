@@ -3,6 +3,7 @@
 */
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 
 #include "op/op.h"
@@ -114,13 +115,20 @@ static heed_tensor *result_for (call *c, heed_type type, const layout *shape, in
   return good ? into : op_new(c->cx, type, shape);
 }
 
-/* Integers are not computed with fractions. */
+/* Would the number in argument i lose digits as a double? */
+static bool loses_digits (const call *c, int i) {
+  const double x = arg_number(c, i);
+  return c->args[i].kind == HEED_INTEGER && (x >= 0x1p63 || (int64_t)x != arg_count(c, i));
+}
+
+/* Integers are not computed with fractions; numbers of rows are doubles, but for map_scaled. */
 static bool check_numbers (call *c, int first, int parameters, heed_type type) {
+  const bool scaled = type == HEED_INT64 && (c->op == HEED_add || c->op == HEED_sub);
   for (int i = first; i < parameters && !scalar_is_float(type); i++) {
-    double x = arg_number(c, i);
-    if (x != floor(x) || fabs(x) >= 0x1p62)
-      return check_refuse(c, i, "a whole number expected beside tensors of type %s, got %g",
-                          scalar_names[type], x);
+    if (!check_whole(c, i, type)) return false;
+    if (!scaled && loses_digits(c, i))
+      return check_refuse(c, i, "a number that float64 holds expected beside tensors of type %s, "
+                          "got %" PRId64, scalar_names[type], arg_count(c, i));
   }
   return true;
 }
@@ -211,11 +219,6 @@ static bool run_any (call *c, heed_op op, heed_type type, const layout *shape, h
   *w.out = view_of(y);
   for (int i = 0; i < inputs; i++) set_view(&w.in[i], ts[i], shape);
   return op_run(c, &w);
-}
-
-/* Would the number in argument i lose digits as a double? */
-static bool loses_digits (const call *c, int i) {
-  return c->args[i].kind == HEED_INTEGER && (int64_t)arg_number(c, i) != arg_count(c, i);
 }
 
 SAME_ARG(add, sub, input);

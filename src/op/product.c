@@ -330,15 +330,6 @@ SAME_ARG(addmm, baddbmm, alpha);
 _Static_assert(ARG(addmm, mat1) == ARG(baddbmm, batch1), "first factor of baddbmm");
 _Static_assert(ARG(addmm, mat2) == ARG(baddbmm, batch2), "second factor of baddbmm");
 
-/* The number in argument i must be whole beside integers. */
-static bool check_factor (call *c, int i, heed_type type) {
-  double factor = arg_number(c, i);
-  return scalar_is_float(type) || (factor == floor(factor) && fabs(factor) < 0x1p62) ||
-         check_refuse(c, i, "a whole number expected beside tensors of type %s, got %g",
-                      scalar_names[type], factor);
-}
-
-
 /* t times the number in argument i. */
 static heed_tensor *times (call *c, heed_tensor *t, int i) {
   double factor = arg_number(c, i);
@@ -356,7 +347,7 @@ static bool add_product (call *c, int rank, heed_op multiply) {
   char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
   if (!check_rank(c, first, rank, rank) || !check_rank(c, second, rank, rank)) return false;
   if (!check_types_of(c, first, second) || !check_one_type(c, first, addend)) return false;
-  if (!check_factor(c, ARG(addmm, beta), x->type) || !check_factor(c, ARG(addmm, alpha), x->type))
+  if (!check_whole(c, ARG(addmm, beta), x->type) || !check_whole(c, ARG(addmm, alpha), x->type))
     return false;
   if (rank == 3 && a->at.size[0] != b->at.size[0])
     return refuse_pair(c, first, second, BATCHES_DIFFER);

@@ -98,6 +98,16 @@ heed_tensor *heed_gradient (heed_tensor *t) {
 }
 
 
+/* Do two tensors of one type lie in one stretch of memory? */
+static bool share_memory (const heed_tensor *a, const heed_tensor *b) {
+  int64_t first, last, from, to;
+  if (a->store == NULL || a->store != b->store) return false;
+  layout_reach(&a->at, &first, &last);
+  layout_reach(&b->at, &from, &to);
+  return first <= to && from <= last;
+}
+
+
 static bool check_gradient (const heed_tensor *t, const heed_tensor *g) {
   char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
   if (g->cx != t->cx) return core_fail(t->cx, "grad", "the gradient belongs to another context");
@@ -107,9 +117,12 @@ static bool check_gradient (const heed_tensor *t, const heed_tensor *g) {
   if (g->type != t->type)
     return core_fail(t->cx, "grad", "type %s expected, got %s", scalar_names[t->type],
                      scalar_names[g->type]);
-  return tensor_where(g) == tensor_where(t) ||
-         core_fail(t->cx, "grad", "the tensor is on %s, the gradient on %s", tensor_where(t)->name,
-                   tensor_where(g)->name);
+  if (tensor_where(g) != tensor_where(t))
+    return core_fail(t->cx, "grad", "the tensor is on %s, the gradient on %s",
+                     tensor_where(t)->name, tensor_where(g)->name);
+  return !share_memory(t, g) ||
+         core_fail(t->cx, "grad", "the gradient lies in the tensor's own memory, where what is "
+                   "added to it would change the tensor; clone() it first");
 }
 
 

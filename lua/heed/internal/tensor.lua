@@ -503,6 +503,8 @@ end
 
 -- Gradient check ---------------------------------------------------------
 
+local WHOLE <const> = {int64 = true, uint8 = true, bool = true}
+
 -- A fixed mixture of all results, so that one number's gradient tests all of them.
 local function mixture(...)
   local sum
@@ -565,7 +567,7 @@ end
 
 ---Compares f's gradients with central differences, in float64.
 ---@param f function of the tensors in xs
----@param xs heed.Tensor|heed.Tensor[] copied as float64
+---@param xs heed.Tensor|heed.Tensor[] copied as float64; integers and bools as they are
 ---@param given? {eps: number, atol: number, rtol: number, order: integer} 1e-6, 1e-5, 1e-3 and 1
 ---unless given
 ---@return boolean good, string? message of the first wrong element if not
@@ -580,17 +582,17 @@ function heed.gradcheck(f, xs, given)
   if type(xs) ~= "table" then
     fail("gradcheck: a tensor or a list of tensors expected as xs, got %s", options.kind(xs))
   end
-  local leaves = {}
-  xs = options.whole("gradcheck: xs", xs)
-  if #xs == 0 then fail("gradcheck: at least one tensor expected in xs, got none") end
-  for k, x in ipairs(xs) do
+  local copies, floats = {}, {}
+  for k, x in ipairs(options.whole("gradcheck: xs", xs)) do
     check_tensor("gradcheck", x)
-    leaves[k] = heed.tensor(x, {dtype = "float64"}):requires_grad_()
+    copies[k] = heed.tensor(x, {dtype = WHOLE[x.dtype] and x.dtype or "float64"})
+    if not WHOLE[x.dtype] then floats[#floats + 1] = k copies[k]:requires_grad_() end
   end
-  local exact = exact_gradients(f, leaves)
-  for k, x in ipairs(leaves) do
-    local numeric = heed.no_grad(numeric_gradient, f, leaves, k, o.eps)
-    local message = difference(k, x, exact[k], numeric, o)
+  if #floats == 0 then fail("gradcheck: at least one float tensor expected in xs, got none") end
+  local exact = heed.enable_grad(exact_gradients, f, copies)
+  for _, k in ipairs(floats) do
+    local numeric = heed.no_grad(numeric_gradient, f, copies, k, o.eps)
+    local message = difference(k, copies[k], exact[k], numeric, o)
     if message then return false, message end
   end
   return true
