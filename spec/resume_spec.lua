@@ -127,6 +127,29 @@ describe("the rates of a run that resumes", function()
     assert.same({0.1, 0.2}, {optimizer.groups[1].lr, optimizer.groups[2].lr})
   end)
 
+  it("are those that on_step has set, so that it ends as one without a break", function()
+    local function run(steps)
+      heed.manual_seed(1)
+      model = nn.Linear(3, 1)
+      local groups = {{params = {model.weight}}, {params = {model.bias}, lr = 0.2}}
+      local optimizer = optim.SGD(groups, {lr = 0.1})
+      local given = {optimizer = optimizer, steps = steps, every = 100}
+      function given.batches() return heed.randn(4, 3), heed.ones(4, 1) end
+      function given.on_step(step)
+        if step == 2 then optimizer.groups[1].lr = 0.01 end
+        if step == 6 then optimizer.groups[2].lr = 0.02 end
+      end
+      train(given)
+      return {model.weight:data(), model.bias:data(), optimizer.groups[1].lr,
+              optimizer.groups[2].lr}
+    end
+    local whole = run(8)
+    assert.same({0.01, 0.02}, {whole[3], whole[4]})
+    os.remove(path)
+    run(4)
+    assert.same(whole, run(8))
+  end)
+
   it("are the optimiser's own where an older checkpoint has none", function()
     train()
     local tensors, metadata = heed.load(path)

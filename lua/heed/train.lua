@@ -163,13 +163,6 @@ local function refuse_ruined(run, o)
 end
 
 
-local function save_checkpoint(run, o)
-  refuse_ruined(run, o)
-  checkpoint.save(run, o)
-  run.saved = run.step
-end
-
-
 -- The loss of one batch, or nil where the batches end; x goes to the model, the rest to the loss.
 local function loss_of(o, x, ...)
   if x == nil then return nil end
@@ -200,6 +193,16 @@ local function set_rates(optimizer, rates, factor)
   else
     for i, group in ipairs(rate_holders(optimizer)) do group.lr = scaled[i] end
   end
+end
+
+
+-- A checkpoint has the rates without a schedule's factor. Without a schedule these are whatever the
+-- program has set.
+local function save_checkpoint(run, o)
+  refuse_ruined(run, o)
+  if not o.schedule then run.rates = rates_of(o.optimizer) end
+  checkpoint.save(run, o)
+  run.saved = run.step
 end
 
 
@@ -408,8 +411,8 @@ end
 ---or infinite; without it the run ends with an error, and the checkpoint stays
 ---@field checkpoint? string a path
 ---@field every? integer steps between checkpoints; 1000 unless given
----@field resume? boolean go on from the checkpoint, if there is one, with its learning rates, which
----a schedule multiplies
+---@field resume? boolean go on from the checkpoint, if there is one, with its learning rates, also
+---those that on_step has set; a schedule multiplies them
 ---@field log? string a path; one JSON object a line: step, loss, lr, and validation where there
 ---was one
 ---@field validate? heed.train.validate.options|fun(step: integer): number|heed.Tensor validations:
