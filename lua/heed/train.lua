@@ -406,7 +406,8 @@ end
 ---@field steps? integer the number of the last step; until the batches end unless given. Batches
 ---that can begin again, such as those of data.batches, do so until then
 ---@field clip? number the largest norm of all gradients
----@field schedule? heed.Schedule what the rates of the optimiser's groups are multiplied with
+---@field schedule? heed.Schedule what the rates of the optimiser's groups, as they are when the run
+---begins, are multiplied with at each step: a rate that on_step sets would not last
 ---@field allow_nonfinite? boolean go on where the loss, or a weight that is to be saved, is NaN
 ---or infinite; without it the run ends with an error, and the checkpoint stays
 ---@field checkpoint? string a path
