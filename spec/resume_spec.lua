@@ -162,6 +162,48 @@ describe("the rates of a run that resumes", function()
 end)
 
 
+describe("parameters of a loss, in a run that resumes,", function()
+  -- A run whose optimiser has a number of the loss, and that number.
+  local function run(steps, size)
+    heed.manual_seed(1)
+    model = nn.Linear(3, 1)
+    local w = nn.Parameter(heed.zeros(size or 1))
+    train{
+      steps = steps, every = 100, optimizer = optim.Adam({w, model.weight}, {lr = 0.1}),
+      batches = function() return heed.randn(4, 3), heed.ones(4, 1) end,
+      loss = function(y, wanted)
+        return heed.mse_loss(y, wanted) * (-w):exp():sum() + w:sum()
+      end,
+    }
+    return {model.weight:data(), w:data()}
+  end
+
+  it("are what they were, as its weights", function()
+    local whole = run(8)
+    os.remove(path)
+    run(4)
+    assert.same(whole, run(8))
+    assert.matches("\n  parameters.1: float32 %(2%) expected, got float32 %(1%)",
+                   message(run, 9, 2))
+    local tensors, metadata = heed.load(path)
+    assert.equal(whole[2], tensors["parameters.1"]:data())
+    assert.is_nil(tensors["parameters.2"])
+    tensors["parameters.1"] = nil
+    assert(heed.save(path, tensors, metadata))
+    assert.matches("\n  parameters.1: float32 %(1%) is missing", message(run, 9))
+  end)
+
+  it("are not saved where they are not finite", function()
+    local w = nn.Parameter(heed.zeros(1))
+    assert.matches("train: after step 2 the parameter 1 of the optimizer is not finite; no "
+                   .. "checkpoint of this run was written", message(train, {
+      optimizer = optim.SGD({w, model.weight}, {lr = 0.1}),
+      on_step = function() heed.no_grad(w.fill_, w, math.huge) end,
+    }))
+  end)
+end)
+
+
 describe("a plateau", function()
   it("begins with a warm-up of its own, and is refused behind another", function()
     local plateau = optim.plateau{warmup = 4, patience = 0, factor = 0.5}

@@ -7,9 +7,10 @@
 --   }
 --
 -- A checkpoint is one file, replaced as a whole: weights, the states of the optimiser, the
--- generator, batches and schedule, all losses, and the program's own state. On the CPU a run that
--- resumes from it ends bit for bit as one without a break. A run whose loss is not finite ends with
--- an error before that step changes a weight, and leaves its checkpoint unchanged.
+-- generator, batches and schedule, all losses, and the program's own state. Parameters of the
+-- optimiser that are not the model's, such as those of a loss, are among the weights. On the CPU a
+-- run that resumes from it ends bit for bit as one without a break. A run whose loss is not finite
+-- ends with an error before that step changes a weight, and leaves its checkpoint unchanged.
 
 local core = require "heed.core"
 local Average = require "heed.optim.average"
@@ -21,6 +22,7 @@ local Module = require "heed.nn.module"
 local notes = require "heed.train.notes"
 local optim = require "heed.optim"
 local options = require "heed.internal.options"
+local others_of = require "heed.train.others"
 local plateau = require "heed.optim.plateau"
 local Progress = require "heed.train.progress"
 local save = require "heed.save"
@@ -154,11 +156,14 @@ end
 -- Refuses to save weights that are not finite: a finite loss may have infinite gradients.
 local function refuse_ruined(run, o)
   if o.allow_nonfinite then return end
-  for name, p in o.model:named_parameters() do
-    if p.requires_grad and not p:isfinite():all() then
-      fail("train: after step %d the parameter %s is not finite%s; allow_nonfinite = true goes on",
-           run.step, name, kept(run, o))
-    end
+  local function refuse(name, p)
+    if not p.requires_grad or p:isfinite():all() then return end
+    fail("train: after step %d the parameter %s is not finite%s; allow_nonfinite = true goes on",
+         run.step, name, kept(run, o))
+  end
+  for name, p in o.model:named_parameters() do refuse(name, p) end
+  for i, p in pairs(others_of(o.model, o.optimizer).parameters) do
+    refuse(("%d of the optimizer"):format(i), p)
   end
 end
 
@@ -410,7 +415,8 @@ end
 ---begins, are multiplied with at each step: a rate that on_step sets would not last
 ---@field allow_nonfinite? boolean go on where the loss, or a weight that is to be saved, is NaN
 ---or infinite; without it the run ends with an error, and the checkpoint stays
----@field checkpoint? string a path
+---@field checkpoint? string a path; the file has the parameters of a loss, too, where the optimiser
+---has them
 ---@field every? integer steps between checkpoints; 1000 unless given
 ---@field resume? boolean go on from the checkpoint, if there is one, with its learning rates, also
 ---those that on_step has set; a schedule multiplies them

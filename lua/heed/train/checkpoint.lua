@@ -7,6 +7,7 @@
 local heed = require "heed"
 local notes = require "heed.train.notes"
 local optimizers = require "heed.optim.optimizer"
+local others_of = require "heed.train.others"
 local plateau = require "heed.optim.plateau"
 local rng = require "heed.internal.rng"
 local save = require "heed.save"
@@ -41,7 +42,8 @@ local has_state = checkpoint.has_state
 -- The parts of a run with a state, by their names in the checkpoint; false where one is missing.
 local function parts_of(o)
   return {model = o.model, optimizer = o.optimizer, scaler = o.scaler or false,
-          average = o.average or false, schedule = plateau.is(o.schedule) and o.schedule}
+          average = o.average or false, schedule = plateau.is(o.schedule) and o.schedule,
+          parameters = others_of(o.model, o.optimizer)}
 end
 
 
