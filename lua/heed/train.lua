@@ -15,6 +15,7 @@
 local core = require "heed.core"
 local Average = require "heed.optim.average"
 local checkpoint = require "heed.train.checkpoint"
+local group_options = require "heed.train.group_options"
 local heed = require "heed"
 local optimizers = require "heed.optim.optimizer"
 local Log = require "heed.train.log"
@@ -418,8 +419,10 @@ end
 ---@field checkpoint? string a path; the file has the parameters of a loss, too, where the optimiser
 ---has them
 ---@field every? integer steps between checkpoints; 1000 unless given
----@field resume? boolean go on from the checkpoint, if there is one, with its learning rates, also
----those that on_step has set; a schedule multiplies them
+---@field resume? boolean go on from the checkpoint, if there is one, with its learning rates, which
+---a schedule multiplies, and with those options of the optimiser's groups that the run has changed.
+---What on_step has changed besides (parameters that are frozen or not, the mode of a part, a field
+---such as a dropout's p) is in no checkpoint: the program changes it again
 ---@field log? string a path; one JSON object a line: step, loss, lr, and validation where there
 ---was one
 ---@field validate? heed.train.validate.options|fun(step: integer): number|heed.Tensor validations:
@@ -456,7 +459,7 @@ local function train(given, ...)
   if not rawequal(given, heed) then options.no_more("train", 1, ...) end
   local o = check(given)
   local run = {step = 0, saved = 0, taken = 0, losses = {}, rates = rates_of(o.optimizer),
-               validation = Validation.new(o, loss_of)}
+               options = group_options.now(o.optimizer), validation = Validation.new(o, loss_of)}
   local found = o.resume and checkpoint.read(run, o)
   run.log = o.log and Log.open(o.log, found and found.step or 0)
   local _ <close> = run.log and run.log.file
