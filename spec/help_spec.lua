@@ -94,7 +94,8 @@ describe("heed.help", function()
 
   it("shows the options, also those that others inherit, and how objects are called", function()
     local text = said("generate")
-    assert.matches("\n      options%?  heed.generate.options\n        max%?  integer how", text)
+    assert.matches("\n      options%?  heed.generate.options\n        stop%?  integer|", text)
+    assert.matches("\n        max%?  integer how many ids at most", text)
     assert.matches("\n        top_p%?  number only the smallest", text)
     assert.matches("a list of ids, or a\n          list of such for several prompts\n", text)
     assert.is_nil(text:find("history?", 1, true))
@@ -111,6 +112,26 @@ describe("heed.help", function()
     assert.matches("^a model, with these methods\n", model)
     assert.matches("model:embed ", model)
     assert.matches("module:state ", model)
+  end)
+
+  it("lists the options that model:generate takes, and no others", function()
+    local model, text = heed.models.load "spec/golden/models/llama3", said("model:generate")
+    local function why(name) return message_of(model.generate, model, {1}, {[name] = false}) end
+    local count = 0
+    for name in text:gmatch "\n        ([%w_]+)%?  " do
+      local good, answer = pcall(model.generate, model, {1}, {[name] = {}, max = 0})
+      assert.is_true(good or not answer:find("unknown option", 1, true), answer)
+      count = count + 1
+    end
+    assert.is_true(count > 20)
+    for name in why("xyzzy"):match("there are (.*)$"):gmatch "[%w_]+" do
+      assert.matches("[%s,]" .. name .. "[%s,?]", text .. "\n")
+    end
+    assert.matches("unknown option 'lengths'; write nothing: prompts of a list", why "lengths")
+    for _, name in ipairs{"context", "context_lengths"} do
+      assert.matches("'" .. name .. "'; write nothing: a model with an encoder makes it",
+                     why(name), 1, true)
+    end
   end)
 
   it("has the methods of models", function()

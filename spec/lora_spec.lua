@@ -159,6 +159,47 @@ describe("nn.lora", function()
     assert.is_true(same(copy))
   end)
 
+  it("merged follows them in replays of captured work, too", function()
+    local function run(wrap)
+      local model, drops = nn.Sequential{nn.Linear(4, 4)}, setmetatable({}, {})
+      heed.manual_seed(5)
+      for _, p in ipairs(model:parameters()) do heed.no_grad(p.normal_, p) end
+      local adapters, row, got = nn.lora(model, {rank = 2, targets = {"1"}}), heed.ones(1, 4), {}
+      disturbed(adapters):merge()
+      local call = wrap(function(own, given)
+        local y = model(given)
+        if own.now then error "dropped" end
+        return y
+      end)
+      local twice = model:state()
+      for name, t in pairs(twice) do twice[name] = t:detach() * 2 end
+      local changes = {
+        [3] = function() model:load_state(twice) end,
+        [5] = function() adapters["1"].up:mul_(3) end,
+        [7] = function() adapters["1"].scale = 5 end,
+        [9] = function()
+          model[1].weight:mul_(2)
+          adapters:merge()
+        end,
+        [11] = function()
+          model[1].weight:mul_(2)
+          drops.now = true
+          assert.matches("dropped", message_of(call, drops, row))
+          drops.now = nil
+        end,
+        [13] = function() adapters:unmerge() end,
+      }
+      heed.no_grad(function()
+        for i = 1, 14 do
+          if changes[i] then changes[i]() end
+          got[i] = call(drops, row):data()
+        end
+      end)
+      return got
+    end
+    assert.same(run(function(f) return f end), run(heed.capture))
+  end)
+
   it("merges once, as long as weights and adapters stay what they are", function()
     local model = new()
     disturbed(nn.lora(model, {rank = 3, targets = ALL})):merge()

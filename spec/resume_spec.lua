@@ -127,6 +127,29 @@ describe("the rates of a run that resumes", function()
     assert.same({0.1, 0.2}, {optimizer.groups[1].lr, optimizer.groups[2].lr})
   end)
 
+  it("are those that on_step has set, so that it ends as one without a break", function()
+    local function run(steps)
+      heed.manual_seed(1)
+      model = nn.Linear(3, 1)
+      local groups = {{params = {model.weight}}, {params = {model.bias}, lr = 0.2}}
+      local optimizer = optim.SGD(groups, {lr = 0.1})
+      local given = {optimizer = optimizer, steps = steps, every = 100}
+      function given.batches() return heed.randn(4, 3), heed.ones(4, 1) end
+      function given.on_step(step)
+        if step == 2 then optimizer.groups[1].lr = 0.01 end
+        if step == 6 then optimizer.groups[2].lr = 0.02 end
+      end
+      train(given)
+      return {model.weight:data(), model.bias:data(), optimizer.groups[1].lr,
+              optimizer.groups[2].lr}
+    end
+    local whole = run(8)
+    assert.same({0.01, 0.02}, {whole[3], whole[4]})
+    os.remove(path)
+    run(4)
+    assert.same(whole, run(8))
+  end)
+
   it("are the optimiser's own where an older checkpoint has none", function()
     train()
     local tensors, metadata = heed.load(path)
@@ -135,6 +158,126 @@ describe("the rates of a run that resumes", function()
     local optimizer = optim.SGD(model:parameters(), {lr = 0.7})
     train{optimizer = optimizer, steps = 5}
     assert.equal(0.1, optimizer.lr)              -- as its state has it
+  end)
+end)
+
+
+describe("options of groups, in a run that resumes,", function()
+  -- A run with an optimiser of two groups that on_step changes.
+  local function run(make, change, steps, o)
+    heed.manual_seed(1)
+    model = nn.Linear(3, 1)
+    local optimizer = make({{params = {model.weight}}, {params = {model.bias}}}, o)
+    train{
+      optimizer = optimizer, steps = steps, every = 100, on_step = change(optimizer),
+      batches = function() return heed.randn(4, 3), heed.ones(4, 1) end,
+    }
+    return {model.weight:data(), model.bias:data()}, optimizer
+  end
+
+  local function change_adam(optimizer)
+    return function(step)
+      if step == 2 then optimizer.groups[1].options.weight_decay = 0.5 end
+      if step == 3 then optimizer.options.betas[1] = 0.5 end
+      if step == 6 then optimizer.groups[2].options.maximize = true end
+    end
+  end
+
+  local function change_sgd(optimizer)
+    local options = optimizer.options
+    return function(step)
+      if step == 2 then options.nesterov = false end
+      if step == 3 then options.dampening = 0.5 end
+    end
+  end
+
+  it("are those that on_step has set, so that it ends as one without a break", function()
+    local sgd = {lr = 0.1, momentum = 0.9, nesterov = true}
+    for change, given in pairs{[change_adam] = {optim.AdamW, {lr = 0.1}},
+                               [change_sgd] = {optim.SGD, sgd}} do
+      local make, o = table.unpack(given)
+      os.remove(path)
+      local whole = run(make, change, 9, o)
+      os.remove(path)
+      run(make, change, 4, o)
+      run(make, change, 7, o)
+      assert.same(whole, (run(make, change, 9, o)))
+    end
+  end)
+
+  it("are the program's where the run did not change them", function()
+    run(optim.AdamW, change_adam, 4)
+    local _, optimizer = run(optim.AdamW, change_adam, 5, {eps = 0.25, weight_decay = 0.75})
+    local first, second = optimizer.groups[1].options, optimizer.groups[2].options
+    assert.same({0.25, 0.5, 0.75}, {second.eps, first.weight_decay, second.weight_decay})
+  end)
+
+  it("are refused where they do not fit, while all stays as it was", function()
+    run(optim.AdamW, change_adam, 4)
+    local tensors, metadata = heed.load(path)
+    assert.equal(0.5, tensors["options.1.weight_decay"]:item())
+    assert.is_nil(tensors["options.2.weight_decay"] or tensors["options.1.lr"])
+    for key, case in pairs{
+      ["options.1.weight_decay"] = {heed.tensor(-1.0), "weight_decay"},
+      ["options.2.betas"] = {heed.ones(3), "two numbers expected as betas, got 3"},
+      ["options.2.maximize"] = {heed.tensor(1.0), "a boolean expected as option maximize"},
+      ["options.2.momentum"] = {heed.tensor(1.0), "unknown option 'momentum'"},
+      ["options.3.eps"] = {heed.tensor(1.0), "options of other groups of parameters"},
+      ["options.x"] = {heed.tensor(1.0), "options of other groups of parameters"},
+    } do
+      local damaged = {[key] = case[1]}
+      for name, t in pairs(tensors) do damaged[name] = damaged[name] or t end
+      assert(heed.save(path, damaged, metadata))
+      local weight
+      local function make(...)
+        weight = model.weight:data()
+        return optim.AdamW(...)
+      end
+      assert.matches(case[2], message(run, make, change_adam, 5), 1, true)
+      assert.equal(weight, model.weight:data())
+    end
+  end)
+end)
+
+
+describe("parameters of a loss, in a run that resumes,", function()
+  -- A run whose optimiser has a number of the loss, and that number.
+  local function run(steps, size)
+    heed.manual_seed(1)
+    model = nn.Linear(3, 1)
+    local w = nn.Parameter(heed.zeros(size or 1))
+    train{
+      steps = steps, every = 100, optimizer = optim.Adam({w, model.weight}, {lr = 0.1}),
+      batches = function() return heed.randn(4, 3), heed.ones(4, 1) end,
+      loss = function(y, wanted)
+        return heed.mse_loss(y, wanted) * (-w):exp():sum() + w:sum()
+      end,
+    }
+    return {model.weight:data(), w:data()}
+  end
+
+  it("are what they were, as its weights", function()
+    local whole = run(8)
+    os.remove(path)
+    run(4)
+    assert.same(whole, run(8))
+    assert.matches("\n  parameters.1: float32 %(2%) expected, got float32 %(1%)",
+                   message(run, 9, 2))
+    local tensors, metadata = heed.load(path)
+    assert.equal(whole[2], tensors["parameters.1"]:data())
+    assert.is_nil(tensors["parameters.2"])
+    tensors["parameters.1"] = nil
+    assert(heed.save(path, tensors, metadata))
+    assert.matches("\n  parameters.1: float32 %(1%) is missing", message(run, 9))
+  end)
+
+  it("are not saved where they are not finite", function()
+    local w = nn.Parameter(heed.zeros(1))
+    assert.matches("train: after step 2 the parameter 1 of the optimizer is not finite; no "
+                   .. "checkpoint of this run was written", message(train, {
+      optimizer = optim.SGD({w, model.weight}, {lr = 0.1}),
+      on_step = function() heed.no_grad(w.fill_, w, math.huge) end,
+    }))
   end)
 end)
 

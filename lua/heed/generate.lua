@@ -228,27 +228,19 @@ local function one_by_one(stepper, prompt, o)
 end
 
 
----@class heed.generate.options: heed.sampling.options
+---@class heed.generating.options: heed.sampling.options
 ---@field max? integer how many ids at most; 100 unless given
 ---@field temperature? number 0 takes the best id each time, as it is unless given; where top_k,
 ---top_p, min_p or seed is given, 1
 ---@field beams? integer search with so many sequences at once, for the best as a whole
 ---@field length_penalty? number scores of beams are divided by their length to this power; 1
 ---@field early_stopping? boolean end with as many results as beams, also if others may be better
----@field stop? integer|integer[]|fun(ids: integer[], row: integer): any ids that end a sequence,
----of which they are the last; or whether its new ids so far do
----@field logits? fun(logits: heed.Tensor, ids: integer[], row: integer): heed.Tensor? gets the
----logits (V) of the next id and the new ids so far, and may change them or give others; of beams,
----log-probabilities. `heed.constrain` has some
 ---@field lookup? integer guess so many ids at most, which followed the last ones before (A. Saxena,
 ---"Prompt lookup decoding", 2023): the ids stay the same, and come faster where texts repeat
 ---@field on_token? fun(id: integer, row: integer): boolean? gets each id at once; false ends all
 ---@field window? integer the model sees so many ids at most, the last ones, at positions from 0;
 ---without it, as many as its `heed.position.Learned` has rows. Behind them there is no cache: all
 ---is computed for each id
----@field lengths? heed.Tensor|integer[] (B) of prompts that are padded on the right
----@field context? heed.Tensor (B, S, dim) what a decoder looks at, such as an encoder's output
----@field context_lengths? heed.Tensor|integer[] (B)
 ---@field scores? boolean whether the log-probabilities of the new ids come back too, as the model
 ---gives them, before temperature and the like; of beams in the field scores of each
 ---@field capture? boolean record the step of one more id and replay it without Lua, as
@@ -261,6 +253,16 @@ end
 ---@field cache? boolean|table false: everything is computed again for each id; or a cache. The
 ---first step with one that is made here is compared with a full pass, once for each model, and
 ---refused where they differ
+
+---@class heed.generate.options: heed.generating.options
+---@field stop? integer|integer[]|fun(ids: integer[], row: integer): any ids that end a sequence,
+---of which they are the last; or whether its new ids so far do
+---@field logits? fun(logits: heed.Tensor, ids: integer[], row: integer): heed.Tensor? gets the
+---logits (V) of the next id and the new ids so far, and may change them or give others; of beams,
+---log-probabilities. `heed.constrain` has some
+---@field lengths? heed.Tensor|integer[] (B) of prompts that are padded on the right
+---@field context? heed.Tensor (B, S, dim) what a decoder looks at, such as an encoder's output
+---@field context_lengths? heed.Tensor|integer[] (B)
 
 ---Extends a prompt by new ids from a model, which is called `model(ids, {cache = cache, lengths =
 ---lengths})`, or `model(ids, context, {…})` with a context, and gives logits (B, T, V). Rows of

@@ -7,13 +7,15 @@
 --   }
 --
 -- A checkpoint is one file, replaced as a whole: weights, the states of the optimiser, the
--- generator, batches and schedule, all losses, and the program's own state. On the CPU a run that
--- resumes from it ends bit for bit as one without a break. A run whose loss is not finite ends with
--- an error before that step changes a weight, and leaves its checkpoint unchanged.
+-- generator, batches and schedule, all losses, and the program's own state. Parameters of the
+-- optimiser that are not the model's, such as those of a loss, are among the weights. On the CPU a
+-- run that resumes from it ends bit for bit as one without a break. A run whose loss is not finite
+-- ends with an error before that step changes a weight, and leaves its checkpoint unchanged.
 
 local core = require "heed.core"
 local Average = require "heed.optim.average"
 local checkpoint = require "heed.train.checkpoint"
+local group_options = require "heed.train.group_options"
 local heed = require "heed"
 local optimizers = require "heed.optim.optimizer"
 local Log = require "heed.train.log"
@@ -21,6 +23,7 @@ local Module = require "heed.nn.module"
 local notes = require "heed.train.notes"
 local optim = require "heed.optim"
 local options = require "heed.internal.options"
+local others_of = require "heed.train.others"
 local plateau = require "heed.optim.plateau"
 local Progress = require "heed.train.progress"
 local save = require "heed.save"
@@ -154,19 +157,15 @@ end
 -- Refuses to save weights that are not finite: a finite loss may have infinite gradients.
 local function refuse_ruined(run, o)
   if o.allow_nonfinite then return end
-  for name, p in o.model:named_parameters() do
-    if p.requires_grad and not p:isfinite():all() then
-      fail("train: after step %d the parameter %s is not finite%s; allow_nonfinite = true goes on",
-           run.step, name, kept(run, o))
-    end
+  local function refuse(name, p)
+    if not p.requires_grad or p:isfinite():all() then return end
+    fail("train: after step %d the parameter %s is not finite%s; allow_nonfinite = true goes on",
+         run.step, name, kept(run, o))
   end
-end
-
-
-local function save_checkpoint(run, o)
-  refuse_ruined(run, o)
-  checkpoint.save(run, o)
-  run.saved = run.step
+  for name, p in o.model:named_parameters() do refuse(name, p) end
+  for i, p in pairs(others_of(o.model, o.optimizer).parameters) do
+    refuse(("%d of the optimizer"):format(i), p)
+  end
 end
 
 
@@ -200,6 +199,16 @@ local function set_rates(optimizer, rates, factor)
   else
     for i, group in ipairs(rate_holders(optimizer)) do group.lr = scaled[i] end
   end
+end
+
+
+-- A checkpoint has the rates without a schedule's factor. Without a schedule these are whatever the
+-- program has set.
+local function save_checkpoint(run, o)
+  refuse_ruined(run, o)
+  if not o.schedule then run.rates = rates_of(o.optimizer) end
+  checkpoint.save(run, o)
+  run.saved = run.step
 end
 
 
@@ -403,13 +412,17 @@ end
 ---@field steps? integer the number of the last step; until the batches end unless given. Batches
 ---that can begin again, such as those of data.batches, do so until then
 ---@field clip? number the largest norm of all gradients
----@field schedule? heed.Schedule what the rates of the optimiser's groups are multiplied with
+---@field schedule? heed.Schedule what the rates of the optimiser's groups, as they are when the run
+---begins, are multiplied with at each step: a rate that on_step sets would not last
 ---@field allow_nonfinite? boolean go on where the loss, or a weight that is to be saved, is NaN
 ---or infinite; without it the run ends with an error, and the checkpoint stays
----@field checkpoint? string a path
+---@field checkpoint? string a path; the file has the parameters of a loss, too, where the optimiser
+---has them
 ---@field every? integer steps between checkpoints; 1000 unless given
 ---@field resume? boolean go on from the checkpoint, if there is one, with its learning rates, which
----a schedule multiplies
+---a schedule multiplies, and with those options of the optimiser's groups that the run has changed.
+---What on_step has changed besides (parameters that are frozen or not, the mode of a part, a field
+---such as a dropout's p) is in no checkpoint: the program changes it again
 ---@field log? string a path; one JSON object a line: step, loss, lr, and validation where there
 ---was one
 ---@field validate? heed.train.validate.options|fun(step: integer): number|heed.Tensor validations:
@@ -446,7 +459,7 @@ local function train(given, ...)
   if not rawequal(given, heed) then options.no_more("train", 1, ...) end
   local o = check(given)
   local run = {step = 0, saved = 0, taken = 0, losses = {}, rates = rates_of(o.optimizer),
-               validation = Validation.new(o, loss_of)}
+               options = group_options.now(o.optimizer), validation = Validation.new(o, loss_of)}
   local found = o.resume and checkpoint.read(run, o)
   run.log = o.log and Log.open(o.log, found and found.step or 0)
   local _ <close> = run.log and run.log.file

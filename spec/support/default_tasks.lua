@@ -117,11 +117,11 @@ local function model(ids)
   return x:sin()
 end
 
-class("heed.generate.options", function(o)
+class("heed.generating.options", function(o)
   o.cache = false
   return heed.generate(model, {1, 2}, o)
 end, {max = 99, temperature = 1})
-cases["heed.generate.options.length_penalty"] = {function(value)
+cases["heed.generating.options.length_penalty"] = {function(value)
   local stop = function(ids) return #ids > 1 and ids[#ids] > 4 end
   return heed.generate(model, {1, 2}, {cache = false, beams = 3, max = 6, stop = stop,
                                       length_penalty = value})

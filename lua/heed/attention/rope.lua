@@ -207,6 +207,15 @@ function rope.reach(D, o, length)
 end
 
 
+---The most positions whose frequencies are those of one, of options that depend on their number.
+---@param D integer columns
+---@param o heed.position.rope ones that `rope` took
+---@return number
+function rope.constant_to(D, o)
+  return new_rule("rope", D, o):constant_to()
+end
+
+
 ---The frequencies of these options, one for each pair of columns that is rotated, and what cosines
 ---and sines are multiplied by.
 ---@param D integer columns

@@ -52,7 +52,8 @@ end
 -- Each way to scale: its options (`options.any`: none unless given), which of them must be there,
 -- whether its factor is that between the lengths unless given, whether it is made for any length,
 -- and functions: `length`, what of the
--- number of positions the frequencies depend on, if they do; `frequencies`; `attention_factor`.
+-- number of positions the frequencies depend on, if they do, which is one value for as many of them
+-- as the option `constant_to` says; `frequencies`; `attention_factor`.
 local ways = {}
 
 ways.default = {options = {}, needs = {}}
@@ -67,12 +68,13 @@ end
 
 ways.dynamic = {
   grows = true,
+  constant_to = "max_position_embeddings",
   options = {factor = any, max_position_embeddings = any},
   needs = {"factor", "max_position_embeddings"},
 }
 
 function ways.dynamic.length(rule, length)
-  local most = rule.options.max_position_embeddings
+  local most = rule:constant_to()
   return is_tensor(length) and length:clamp{min = most} or math.max(length, most)
 end
 
@@ -148,6 +150,7 @@ end
 
 ways.longrope = {
   stretches = true,
+  constant_to = "original_max_position_embeddings",
   options = {
     attention_factor = any, factor = any, long_factor = {}, max_position_embeddings = any,
     original_max_position_embeddings = any, short_factor = {},
@@ -169,7 +172,7 @@ end
 
 -- Whether the long factors count: 1 or 0.
 function ways.longrope.length(rule, length)
-  local original = rule.options.original_max_position_embeddings
+  local original = rule:constant_to()
   if is_tensor(length) then return length:gt(original) end
   return length > original and 1 or 0
 end
@@ -199,6 +202,12 @@ end
 function Rule:reach(length)
   return self.way.length and self.way.length(self, length) or 0
 end
+
+
+---The most positions whose frequencies are those of one position, of rules that depend on how many
+---there are.
+---@return number
+function Rule:constant_to() return self.options[self.way.constant_to] end
 
 
 ---@param reach integer|heed.Tensor what `reach` gave, or positions

@@ -211,10 +211,18 @@ torch_words.generate = {
   use_cache = "cache = false, or a cache",
 }
 
+
+local ENCODED <const> = "nothing: a model with an encoder makes it of the prompt; heed.generate "
+                        .. "takes another one"
+
 ---The same for `model:generate`, which knows texts.
 torch_words.words = setmetatable({
+  context = ENCODED,
+  context_lengths = ENCODED,
   eos_token = "ends = id, or a list of ids",
   eos_token_id = "ends = id, or a list of ids",
+  lengths = "nothing: prompts of a list, as {{5, 6}, {7}}, have lengths of their own; "
+            .. "heed.generate takes padded ones",
   stop_strings = "stop = text, or a list of texts",
   streamer = "on_text = f",
 }, {__index = torch_words.generate})

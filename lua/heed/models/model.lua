@@ -142,7 +142,7 @@ function Model:chat(messages, given)
 end
 
 
----@class heed.models.generate.options: heed.generate.options
+---@class heed.models.generate.options: heed.generating.options
 ---@field on_text? fun(piece: string, prompt: integer): boolean? gets the text as it comes, in whole
 ---characters; false ends all
 ---@field stop? string|string[]|function texts at which it ends, without them; or whether the new
@@ -156,8 +156,8 @@ end
 ---@field tools? table[]|string of messages, as for `chat`, with documents, variables, template
 
 ---Words of a model: texts give texts, ids give ids, messages the reply, and lists of such lists.
----Options are those of `heed.generate` and of `chat`; what is not given is what
----generation_config.json says.
+---Options are those of `heed.generate`, but for lengths and contexts, which follow from the
+---prompts, and of `chat`; what is not given is what generation_config.json says.
 ---@param prompt string|integer[]|heed.Tensor|table
 ---@param given? heed.models.generate.options
 ---@return string|heed.Tensor|table result

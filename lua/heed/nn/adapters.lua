@@ -18,6 +18,7 @@ local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local part = require "heed.nn.part"
+local recording = require "heed.internal.recording"
 
 local WHO <const> = "nn.lora"
 
@@ -102,6 +103,7 @@ end
 local function sum_of(layer)
   local adapter = adapter_of(layer)
   sources[layer] = source_of(layer)
+  recording.undo(function() sources[layer] = nil end)
   local weight, wide = layer.weight, wide_type(layer.weight)
   return heed.keep(heed.no_grad(heed.autocast, false, function()
     local more = adapter.up:to(wide):matmul(adapter.down:to(wide)) * adapter.scale
@@ -119,13 +121,22 @@ local function is_fresh(layer)
 end
 
 
+-- What a merged layer calls, made anew where W, A or B have changed. A replay, which reads the same
+-- tensor, is refused where there is another one, or it would be made anew.
+local function merged_of(layer)
+  if not is_fresh(layer) then layer.merged = sum_of(layer) end
+  local merged = field.tensor(layer, "merged")
+  recording.expect(function() return rawequal(layer.merged, merged) and is_fresh(layer) end)
+  return merged
+end
+
+
 function LoraLinear:forward(x)
   if not self.merged then
     local y = Linear.forward(self, x)
     return y + part.call("nn.LoraLinear", self, "adapter", x):to(y.dtype)
   end
-  if not is_fresh(self) then self.merged = sum_of(self) end
-  local merged, bias = field.tensor(self, "merged"), self.bias or nil
+  local merged, bias = merged_of(self), self.bias or nil
   if x.dtype == merged.dtype or not rawget(blocks, self.weight.dtype) then
     return heed.linear(x, merged, bias)
   end
@@ -193,7 +204,7 @@ end
 
 ---Adds what the adapters have learnt to a copy of the weights, which calls use from now on: they
 ---cost what they did without adapters, and train none. Where weights or adapters change later, as
----by `load_state` of the model, the next call adds anew.
+---by `load_state` of the model, the next call adds anew, in a captured function too.
 ---@return heed.Lora self
 function Lora:merge()
   return set_merged(self, sum_of)
@@ -409,9 +420,7 @@ end
 ---@param layer heed.LoraLinear
 ---@return heed.Tensor? weight nil where it is not merged
 function adapters.merged(layer)
-  if not layer.merged then return nil end
-  if not is_fresh(layer) then layer.merged = sum_of(layer) end
-  return layer.merged
+  return layer.merged and merged_of(layer) or nil
 end
 
 

@@ -425,6 +425,12 @@ local function check_turned(self, call, at)
   end
   local before, now = lengths_at(call, at)
   if before == 0 or self:turns_alike(before, now) then return end
+  if call.cache.capacity then
+    heed.fail("%s: option cache: a capacity of at most %d expected, since rope turns all keys by "
+              .. "other angles where there are more, got %d; nn.Cache() grows, and heed.generate "
+              .. "begins anew with it there", SELF,
+              math.floor(rope().constant_to(field.count(self, "head_dim"), self.rope)), now)
+  end
   heed.fail("%s: option cache: at %d positions rope turns all keys by other angles than at %d; "
             .. "call the model with all tokens and an empty cache", SELF, now, before)
 end

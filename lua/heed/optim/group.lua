@@ -135,25 +135,30 @@ local function counts_of(self)
 end
 
 
----Adds to a list of fields those that set an option, which is checked as what was given at first.
----@param name string
----@param value any
+---Adds to a list of fields those that set options, which are checked as what was given at first.
+---@param values table<string, any> by the names of options
 ---@param list any[]
-function Group:change(name, value, list)
-  local o = {}
-  if self.known[name] == nil then
-    core.refuse_option(self.who, name, options.names(self.known))      -- NaN and nil, too
-  end
-  if value == nil then fail("%s: a value expected as %s, got nil", self.who, name) end
-  options.read(self.who, {[name] = value}, self.known)
-  for key in pairs(self.known) do o[key] = self.numbers[key] end
-  o[name] = value
+function Group:change_all(values, list)
+  local o = options.read(self.who, values, self.numbers)
   check_options(self.who, o, KINDS[self.kind].options)
-  fields.add(list, self.numbers, name, o[name])
+  for name in pairs(values) do fields.add(list, self.numbers, name, o[name]) end
   if #states_of(self.kind, o) ~= #self.names then
     fields.add(list, self, "counts", counts_of(self))
     arrange(self, o, self.memory, list)
   end
+end
+
+
+---The same with one option.
+---@param name string
+---@param value any
+---@param list any[]
+function Group:change(name, value, list)
+  if self.known[name] == nil then
+    core.refuse_option(self.who, name, options.names(self.known))      -- NaN and nil, too
+  end
+  if value == nil then fail("%s: a value expected as %s, got nil", self.who, name) end
+  self:change_all({[name] = value}, list)
 end
 
 

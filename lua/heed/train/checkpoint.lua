@@ -4,9 +4,12 @@
 -- behind that is to find the place in the batches: the program's functions do it, and an error of
 -- theirs leaves the generators, and the batches of validations, as they were.
 
+local core = require "heed.core"
+local group_options = require "heed.train.group_options"
 local heed = require "heed"
 local notes = require "heed.train.notes"
 local optimizers = require "heed.optim.optimizer"
+local others_of = require "heed.train.others"
 local plateau = require "heed.optim.plateau"
 local rng = require "heed.internal.rng"
 local save = require "heed.save"
@@ -24,6 +27,8 @@ local FORMAT <const> = "heed.train 1"
 ---@field given table<string, table<string, heed.Tensor>> the states of the parts of the run
 ---@field notes? table the program's own state
 ---@field taken integer how many batches the run has taken
+---@field options table<integer, table<string, any>> of the optimiser's groups, which the run has
+---changed
 ---@field rates number[]|false of the optimiser's groups, without the factor of a schedule; older
 ---checkpoints lack them
 
@@ -41,7 +46,8 @@ local has_state = checkpoint.has_state
 -- The parts of a run with a state, by their names in the checkpoint; false where one is missing.
 local function parts_of(o)
   return {model = o.model, optimizer = o.optimizer, scaler = o.scaler or false,
-          average = o.average or false, schedule = plateau.is(o.schedule) and o.schedule}
+          average = o.average or false, schedule = plateau.is(o.schedule) and o.schedule,
+          parameters = others_of(o.model, o.optimizer)}
 end
 
 
@@ -74,6 +80,7 @@ function checkpoint.save(run, o)
   tensors.losses = heed.tensor(run.losses, {dtype = "float64"})
   if optimizers.is(o.optimizer) then
     tensors.rates = heed.tensor(run.rates, {dtype = "float64"})
+    state.put_below(tensors, "options.", group_options.changed(o.optimizer, run.options))
   end
   for name, part in pairs(parts_of(o)) do
     if part then state.put_below(tensors, name .. ".", part:state()) end
@@ -144,6 +151,13 @@ local function read_validation(run, o, tensors)
 end
 
 
+-- The options of the optimiser's groups that the run has changed.
+local function read_options(o, tensors)
+  local values = group_options.read(o.optimizer, state.below(tensors, "options."))
+  return values or fail("train: the checkpoint has options of other groups of parameters")
+end
+
+
 ---Reads the checkpoint of a run, and compares it with the run's options.
 ---@param run table
 ---@param o heed.train.options
@@ -156,6 +170,7 @@ function checkpoint.read(run, o)
   refuse_misfits(parts, given)
   read_validation(run, o, tensors)
   return {tensors = tensors, step = step, given = given, notes = own,
+          options = read_options(o, tensors),
           taken = math.tointeger(tonumber(metadata.batches)) or step * o.accumulate,
           rates = is_vector(tensors.rates, #run.rates) and tensors.rates:totable() or false}
 end
@@ -198,6 +213,9 @@ function checkpoint.resume(run, o, found)
   rng.restore(tensors)
   for name, part in pairs(parts_of(o)) do
     if part then part:load_state(found.given[name]) end
+  end
+  if optimizers.is(o.optimizer) then
+    core.set_fields(optimizers.option_fields(o.optimizer, found.options))
   end
   if found.notes then notes.restore(o.state, found.notes) end
   run.step, run.saved, run.losses = found.step, found.step, tensors.losses:totable()

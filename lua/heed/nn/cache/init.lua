@@ -58,7 +58,8 @@ local Cache = {__name = "Cache"}
 ---"Efficient streaming language models with attention sinks"; 0 unless given
 ---@field capacity? integer room for so many positions, made once: then the work of a step is always
 ---the same, and `heed.capture` can keep it. Without gradients, padding, masks and biases. Weights
----of attention then have a column for each of these positions, 0 where no key is yet
+---of attention then have a column for each of these positions, 0 where no key is yet. A rope that
+---turns all keys by other angles behind some number of positions takes no more than that
 
 local SELF <const> = "nn.Cache"
 
