@@ -2070,7 +2070,9 @@ function heed.grad(y, xs, gradient, options) end
 function Tensor:detach() end
 heed.detach = Tensor.detach
 
----Sets whether gradients of it are computed; of leaves of a float type only.
+---Sets whether gradients of it are computed; of leaves of a float type only. With false it loses
+---its `grad`, and no pass adds to it; with true it is the same leaf again, with its hooks, also for
+---graphs that were made from it before.
 ---> heed.zeros(2):requires_grad_().requires_grad == true
 ---> heed.tensor{1}:requires_grad_() raises "float"
 ---@param yes? boolean true unless given

@@ -72,6 +72,7 @@ struct node {
   heed_custom custom;
   heed_hook *hooks;
   bool freed;                      /* by a pass without 'retain': edges lead nowhere */
+  bool frozen;                     /* a leaf, which gets no gradient now */
   /* while a backward pass runs: */
   heed_tensor **incoming;          /* gradient of each output, or NULL (lies behind the node) */
   int64_t pass;                    /* the last that visited it */
