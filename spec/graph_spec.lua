@@ -121,6 +121,64 @@ describe("a node", function()
 end)
 
 
+describe("a leaf that is frozen", function()
+  local function freeze(w)
+    assert.is_false(w:requires_grad_(false).requires_grad)
+    return w
+  end
+
+  it("is the same leaf when it is thawed, with its hooks, for graphs that are there", function()
+    local w, seen = leaf{1, 2}, 0
+    w:register_hook(function() seen = seen + 1 end)
+    local y, z = (w * 2):sum(), (w * 5):sum()
+    freeze(w):requires_grad_()
+    y:backward()
+    assert.same({2, 2}, w.grad:totable())
+    freeze(w).requires_grad = true
+    assert.is_nil(w.grad)                                  -- which it loses
+    z:backward();
+    (w * 3):sum():backward()
+    assert.same({8, 8}, w.grad:totable())
+    assert.equal(3, seen)
+    assert.same({3, 3}, heed.grad((freeze(w):requires_grad_() * 3):sum(), w):totable())
+  end)
+
+  it("gets nothing meanwhile, though others do", function()
+    local w, x = leaf{1, 2}, leaf{5, 7}
+    local y = (w * x):sum()
+    y:backward(nil, {retain_graph = true})
+    freeze(w)
+    y:backward(nil, {retain_graph = true})
+    assert.is_nil(w.grad)
+    assert.same({2, 4}, x.grad:totable())
+    assert.is_nil((heed.grad(y, w, {retain_graph = true})))
+    w:requires_grad_()
+    assert.is_nil(w.grad)
+    y:backward()
+    assert.same({5, 7}, w.grad:totable())
+  end)
+
+  it("may take over other memory, or a graph, meanwhile", function()
+    local w = leaf{1, 2}
+    local y = (w * 2):sum()
+    freeze(w):set_(heed.ones(3, {dtype = "float64"}))
+    w:requires_grad_();
+    (w * w):sum():backward()
+    assert.same({2, 2, 2}, w.grad:totable())
+    assert.equal("float64", w.grad.dtype)
+    assert.error_matches(function() y:backward() end, "a leaf is float64 of shape %(3%) now")
+    local v, x = leaf{1, 2}, leaf{3, 4}
+    local z = (v + v):sum()
+    freeze(v):mul_(x)
+    z:backward()
+    assert.is_nil(v.grad)
+    v:sum():backward()
+    assert.same({1, 2}, x.grad:totable())
+    assert.error_matches(function() v:requires_grad_(false) end, "only a leaf")
+  end)
+end)
+
+
 describe("a graph after backward", function()
   local x = leaf{1, 2}
 

@@ -2071,7 +2071,9 @@ function heed.grad(y, xs, gradient, options) end
 function Tensor:detach() end
 heed.detach = Tensor.detach
 
----Sets whether gradients of it are computed; of leaves of a float type only.
+---Sets whether gradients of it are computed; of leaves of a float type only. With false it loses
+---its `grad`, and no pass adds to it; with true it is the same leaf again, with its hooks, also for
+---graphs that were made from it before.
 ---> heed.zeros(2):requires_grad_().requires_grad == true
 ---> heed.tensor{1}:requires_grad_() raises "float"
 ---@param yes? boolean true unless given
@@ -2135,7 +2137,8 @@ function heed.is_grad_enabled() end
 function Tensor:register_hook(hook) end
 heed.register_hook = Tensor.register_hook
 
----From now on `backward` adds the gradient of self to its `grad`, as it does for leaves.
+---From now on `backward` adds the gradient of self to its `grad`, as it does for leaves; after a
+---change in place that of its new value.
 ---> heed.ones(2):retain_grad() raises "it does not require grad"
 function Tensor:retain_grad() end
 heed.retain_grad = Tensor.retain_grad

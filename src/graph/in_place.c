@@ -86,6 +86,7 @@ static void mark_changed (heed_tensor *t, heed_op op) {
 */
 static bool in_place_recorded (call *c, heed_value *given, int n, heed_value *args) {
   heed_tensor *t = given->tensor;
+  overlay laid;
   int output;
   node *own = graph_node_of(t, &output);
   bool plain = op_row_of(c->cx, c->op)->plain;
@@ -94,12 +95,11 @@ static bool in_place_recorded (call *c, heed_value *given, int n, heed_value *ar
   if (given->tensor == NULL || !call_run(c, given, n, args)) return false;
   heed_tensor *y = first_result(c);
   if (!check_fits(c->cx, op_signature(c->cx, c->op)->in_place_name, t, y)) return false;
-  overlay laid;
-  if (!graph_overlay(&laid, t, y, c->op)) return false;
-  bool written = copy_into(c->cx, c->op, t, y);
-  if (written) mark_changed(t, c->op);
-  graph_end_overlay(&laid, written);
-  return written;
+  if (!graph_overlay_begin(&laid, t, y, c->op)) return false;
+  const bool done = copy_into(c->cx, c->op, t, y);
+  if (done) mark_changed(t, c->op);
+  graph_overlay_end(&laid, t, done);
+  return done;
 }
 
 

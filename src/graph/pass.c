@@ -37,6 +37,7 @@ static bool check_leaf (const node *leaf, const heed_tensor *g) {
 
 /* The outermost pass adds to the leaves, at its end, unless it selects gradients. */
 static bool accumulate (pass *p, node *leaf, heed_tensor *g) {
+  if (leaf->frozen) return true;
   if (!check_leaf(leaf, g)) return false;
   while (p->outer != NULL) p = p->outer;
   if (p->selects) return find_wanted(p, leaf, &g);

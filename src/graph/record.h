@@ -25,11 +25,12 @@ int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor 
 */
 typedef struct overlay {
   heed_tensor *t;                  /* the target, or what it is a view of */
-  node *n;                         /* owned; NULL: t's graph ends */
-  int output;
+  node *n;                         /* NULL: t's graph ends */
+  node *view;                      /* the target's own, where it is made at once; or NULL */
+  int output;                      /* of n */
 } overlay;
-bool graph_overlay (overlay *o, heed_tensor *target, heed_tensor *y, heed_op op);
-void graph_end_overlay (overlay *o, bool written);
+bool graph_overlay_begin (overlay *o, heed_tensor *target, heed_tensor *y, heed_op op);
+void graph_overlay_end (const overlay *o, heed_tensor *target, bool done);
 
 /* place.c: sets the current device for a call, once others are open, and moves what follows. */
 bool op_set_device (call *c, heed_value *args);

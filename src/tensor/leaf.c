@@ -29,11 +29,29 @@ static bool check_float (const heed_tensor *t) {
 }
 
 
+/* A frozen leaf has lost its gradient, and no pass adds to it. */
+static void set_frozen (node *leaf, bool frozen) {
+  leaf->frozen = frozen;
+  node_put_gradient(leaf, NULL);
+}
+
+
+/* The node of a frozen leaf, which is what the tensor has become meanwhile. */
+static node *thawed (heed_tensor *t) {
+  node *leaf = t->frozen;
+  t->frozen = NULL;
+  set_frozen(leaf, false);
+  *leaf->base_at = t->at;
+  leaf->type = t->type;
+  return leaf;
+}
+
+
 /* A leaf is no view: later changes of its base are not part of its graph. */
 static bool start_graph (heed_tensor *t) {
   if (heed_requires_grad(t)) return true;
   if (!check_float(t) || !tensor_materialize(t)) return false;
-  t->node = node_leaf(t->cx, t);
+  t->node = t->frozen != NULL ? thawed(t) : node_leaf(t->cx, t);
   if (t->node == NULL) return false;
   heed_drop(t->base);
   t->base = NULL;
@@ -49,10 +67,15 @@ static bool check_leaf (const heed_tensor *t) {
 }
 
 
+/* The node stays with the tensor if a graph leads to it, or hooks wait there. */
 static bool end_graph (heed_tensor *t) {
   if (!check_leaf(t)) return false;
-  node_drop(t->node);
+  node *leaf = t->node;
+  if (leaf == NULL) return true;
   t->node = NULL;
+  set_frozen(leaf, true);
+  if (leaf->refs > 1 || leaf->hooks != NULL) t->frozen = leaf;
+  else node_drop(leaf);
   return true;
 }
 

@@ -27,6 +27,7 @@ static heed_tensor *new_handle (heed_context *cx, heed_type type, const layout *
   t->number = false;
   t->output = 0;
   t->node = NULL;
+  t->frozen = NULL;
   t->base_order = 0;
   t->base = NULL;
   t->detached_view = false;
@@ -190,6 +191,7 @@ void heed_drop (heed_tensor *t) {
   heed_context *cx = t->cx;
   storage_drop(t->store);
   node_drop(t->node);
+  node_drop(t->frozen);
   heed_drop(t->base);
   core_free(cx, t, sizeof *t);
   cx->tensors->alive--;

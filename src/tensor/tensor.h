@@ -16,6 +16,7 @@ struct heed_tensor {
   int64_t refs;
   storage *store;
   node *node;                      /* NULL: no graph */
+  node *frozen;                    /* of a leaf that requires no grad now: its node; or NULL */
   heed_tensor *base;               /* the handle that this is a view of, or NULL */
   int64_t base_order;              /* of base's node when this view's own was made; 0: none */
   heed_type type;
