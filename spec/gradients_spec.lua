@@ -168,6 +168,16 @@ describe("the backward pass", function()
     end
   end)
 
+  it("names what changed a value last, be it in a replay", function()
+    local x, w = heed.tensor({1.0, 2.0}, {requires_grad = true}), heed.ones(2)
+    local f = heed.capture(function(t) return w:mul_(t) end)
+    for _ = 1, 3 do f(heed.ones(2)) end
+    w:add_(1)
+    local y = (x * w):sum()
+    f(heed.ones(2))
+    assert.error_matches(function() y:backward() end, "changed in place by mul_ ")
+  end)
+
   it("visits each step once, on however many ways it is reached", function()
     local x = heed.ones(1, {dtype = "float64", requires_grad = true})
     local y = x

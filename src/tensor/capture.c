@@ -19,6 +19,7 @@ typedef struct captured_input {
   int64_t base_order;              /* … as the tensor has them */
   int output;
   int64_t began, version;          /* of the storage: at first, and now */
+  short was_by, by;                /* … the operations that changed it */
   bool changed;                    /* by the work */
 } captured_input;
 
@@ -73,7 +74,8 @@ static void add_input (heed_context *cx, heed_capture *c, heed_tensor *t) {
   node_keep(t->node);
   c->inputs[c->ninputs++] = (captured_input){
     .t = heed_keep(t), .store = t->store, .before = t->node, .output = t->output,
-    .base_order = t->base_order, .began = t->store->version
+    .base_order = t->base_order, .began = t->store->version,
+    .was_by = t->store->changer
   };
 }
 
@@ -117,6 +119,7 @@ static void note_results (heed_capture *c) {
   for (int64_t i = 0; i < c->ninputs; i++) {
     captured_input *s = &c->inputs[i];
     s->version = s->store->version;
+    s->by = s->store->changer;
     s->changed = s->version != s->began;
     s->leaf = leaf_of(s->t);
   }
@@ -128,7 +131,10 @@ static void note_results (heed_capture *c) {
 /* A tensor that was changed in place has the graph of the change, which was not done. */
 static void take_back_input (captured_input *s) {
   heed_tensor *t = s->t;
-  if (s->store->version == s->version) s->store->version = s->began;
+  if (s->store->version == s->version) {
+    s->store->version = s->began;
+    s->store->changer = s->was_by;
+  }
   if (t->store != s->store || t->node == s->before || t->node == NULL || leaf_of(t) != NULL) return;
   node_take(t, s->before, s->output);
   t->base_order = s->base_order;
@@ -340,8 +346,12 @@ bool heed_capture_apart (const heed_capture *c, const heed_tensor *input,
 
 /* Tensors that the work writes count as changed, even if a replay failed midway. */
 static void count_changes (heed_capture *c) {
-  for (int64_t i = 0; i < c->ninputs; i++)
-    if (c->inputs[i].changed) c->inputs[i].store->version++;
+  for (int64_t i = 0; i < c->ninputs; i++) {
+    const captured_input *s = &c->inputs[i];
+    if (!s->changed) continue;
+    s->store->version++;
+    s->store->changer = s->by;
+  }
 }
 
 
