@@ -304,8 +304,10 @@ static void handlers_come_back (void) {
 }
 
 
+typedef enum { FAULT, RAISED, SENT } source;         /* of a signal: SENT as by another process */
+
 /* The signal that ends a process in which 'before' stood below heed's handler, or 0. */
-static int ended_by (void (*before) (int), bool fault) {
+static int ended_by (void (*before) (int), source from) {
   int status = -1;
   if (fork() == 0) {
     int file = make_file(), short_file = make_file();
@@ -313,9 +315,10 @@ static int ended_by (void (*before) (int), bool fault) {
     signal(SIGBUS, before);
     bool good = map_whole(heed_open(&(heed_host){.threads = 1}), file) != NULL &&
                 !is_handler(before) && ftruncate(short_file, 4096) == 0;
-    if (good && fault) faults(short_file);
-    else if (good) raise(SIGBUS);
-    _exit(!good || fault);
+    if (good && from == FAULT) faults(short_file);
+    else if (good && from == RAISED) raise(SIGBUS);
+    else if (good) kill(getpid(), SIGBUS);
+    _exit(!good || from == FAULT);
   }
   check(wait(&status) > 0 && (WIFSIGNALED(status) || status == 0), "a process with a signal");
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -323,10 +326,11 @@ static int ended_by (void (*before) (int), bool fault) {
 
 
 static void signals_do_what_they_did (void) {
-  check(ended_by(SIG_DFL, true) == SIGBUS, "a fault that ends the process");
-  check(ended_by(SIG_DFL, false) == SIGBUS, "a signal that ends it");
-  check(ended_by(SIG_IGN, true) == SIGBUS, "a fault, which cannot be ignored");
-  check(ended_by(SIG_IGN, false) == 0, "a signal that is ignored");
+  check(ended_by(SIG_DFL, FAULT) == SIGBUS, "a fault that ends the process");
+  check(ended_by(SIG_DFL, RAISED) == SIGBUS, "a signal that ends it");
+  check(ended_by(SIG_DFL, SENT) == SIGBUS, "another's signal that ends it");
+  check(ended_by(SIG_IGN, FAULT) == SIGBUS, "a fault, which cannot be ignored");
+  check(ended_by(SIG_IGN, RAISED) == 0, "a signal that is ignored");
 }
 
 /* }================================================================== */

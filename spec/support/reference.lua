@@ -132,7 +132,7 @@ reference.binary = {
   remainder = {remainder, 0.5, 3, signed = true}, fmod = {math.fmod, 0.5, 3, signed = true},
   pow = {function(a, b) return a ^ b end, 0.2, 3,
          ties = {{0, 2, 0, 0}, {0, 0, 0, 0}, {0, 1, 1, 0}, {3, 0, 0, log(3)}}},
-  atan2 = {math.atan, -3, 3, ties = {{0, 0, 0, 0}}},
+  atan2 = {math.atan, -3, 3, ties = {{0, 0, 0, 0}, {0, 2, 0.5, 0}, {-2, 0, 0, 0.5}}},
   hypot = {function(a, b) return math.sqrt(a * a + b * b) end, -3, 3},
   logaddexp = {function(a, b)
     local top = math.max(a, b)

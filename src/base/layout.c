@@ -189,12 +189,12 @@ layout layout_remove (const layout *at, int axis) {
 
 
 /*
-** Strides for the sizes of 'to' over 'at', none of them empty: at's axes fall into runs that
-** lie like one axis, from the last on, and each run must be used up by new axes.
+** Strides for the sizes of 'to' over 'at', none of them empty and 'at' with an axis: at's axes fall
+** into runs that lie like one axis, from the last on, and each run must be used up by new axes.
 */
 static bool follow (const layout *at, layout *to) {
   int new = to->rank - 1;
-  int64_t old_run = 1, new_run = 1, innermost = at->rank > 0 ? at->stride[at->rank - 1] : 1;
+  int64_t old_run = 1, new_run = 1, innermost = at->stride[at->rank - 1];
   for (int old = at->rank - 1; old >= 0; old--) {
     old_run *= at->size[old];
     if (old > 0 && (at->size[old - 1] == 1 || at->stride[old - 1] == old_run * innermost))

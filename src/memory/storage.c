@@ -182,7 +182,7 @@ static void *new_data (heed_context *cx, device *where, size_t bytes, size_t cap
 static storage *new_header (heed_context *cx, device *where, size_t size) {
   storage *s = core_alloc(cx, size);
   if (s == NULL) return NULL;
-  *s = (storage){.cx = cx, .where = where, .refs = 1, .changer = HEED_NOPS};
+  *s = (storage){.cx = cx, .where = where, .refs = 1};
   return s;
 }
 
@@ -202,7 +202,6 @@ static storage *make (heed_context *cx, device *where, size_t bytes, size_t capa
 static void renew (storage *s) {
   s->refs = 1;
   s->version = 0;
-  s->changer = HEED_NOPS;
 }
 
 

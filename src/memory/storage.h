@@ -27,7 +27,7 @@ struct storage {
     storage *next;                 /* in the cache */
   };
   int64_t commit;                  /* the number of the last one of which it was a target */
-  short changer;                   /* the op that changed it last, for the message */
+  short changer;                   /* the op that raised 'version' last, for the message */
   bool reused : 1;                 /* recorded works write it: it serves that capture again */
   bool fixed : 1;                  /* the host writes it in that capture, which keeps its bytes */
   bool single : 1;                 /* its capacity is that of no class: it is not cached */
