@@ -388,6 +388,47 @@ describe("retain_grad", function()
     assert.same({{{{3, 3}, {3, 3}}}}, weights.grad:totable())
   end)
 
+  it("goes on when the tensor is changed in place, with the gradient of what it is now", function()
+    local x = leaf{1.0, 2.0}
+    local y = x * 2
+    y:retain_grad()
+    y:sum():backward(nil, {retain_graph = true})
+    local seen = {}
+    y:register_hook(noted(seen))
+    y:mul_(3);
+    (y * 5):sum():backward()
+    assert.same({{6, 6}, {15, 15}}, {y.grad:totable(), seen[1]})
+    heed.no_grad(y.zero_, y)
+    assert.same({6, 6}, y.grad:totable())
+  end)
+
+  it("of a view goes on when its base is changed, and of a base when a view is", function()
+    local x = leaf{1.0, 2.0}
+    local y = x * 2
+    local v = y:narrow(1, 2, 1)
+    y:retain_grad()
+    v:retain_grad()
+    y:mul_(3)
+    v:mul_(5);
+    (y * 7):sum():backward(nil, {retain_graph = true})
+    assert.same({7, 7}, y.grad:totable())
+    assert.is_nil(v.grad)                          -- nothing was made of it since
+    v:sum():backward()
+    assert.same({{7, 8}, {1}}, {y.grad:totable(), v.grad:totable()})
+    assert.same({42, 240}, x.grad:totable())
+  end)
+
+  it("may be moved by a hook that a pass calls", function()
+    local x, seen = leaf{1.0, 2.0}, {}
+    local y = x * 2
+    y:retain_grad()
+    y:register_hook(function(g) heed.enable_grad(y.add_, y, 1) seen[1] = g:totable() end)
+    y:register_hook(function(g) seen[2] = g:totable() end)
+    y:sum():backward()
+    assert.same({{1, 1}, {1, 1}}, seen)
+    assert.same({2, 2}, x.grad:totable())
+  end)
+
   it("does nothing to a leaf, to heed.grad and to a pass that fails", function()
     local x = leaf{1.0, 2.0}
     x:retain_grad()

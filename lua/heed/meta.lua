@@ -2136,7 +2136,8 @@ function heed.is_grad_enabled() end
 function Tensor:register_hook(hook) end
 heed.register_hook = Tensor.register_hook
 
----From now on `backward` adds the gradient of self to its `grad`, as it does for leaves.
+---From now on `backward` adds the gradient of self to its `grad`, as it does for leaves; after a
+---change in place that of its new value.
 ---> heed.ones(2):retain_grad() raises "it does not require grad"
 function Tensor:retain_grad() end
 heed.retain_grad = Tensor.retain_grad

@@ -199,11 +199,16 @@ static bool views_are_made_anew (void) {
 ** ===================================================================
 */
 
-enum { LEAF, CUSTOM, CALL, VIEW, OVERLAY, OF_VIEW, HOOK, RETAIN, DETACH, PASS, STEPS };
+enum {
+  LEAF, CUSTOM, CALL, VIEW, RETAIN_VIEW, IN_VIEW, OVERLAY, OF_VIEW, HOOK, RETAIN, DETACH, PASS,
+  STEPS
+};
 
-static const char *const steps[] = {"a leaf", "a host's operation", "a call", "a view",
-  "a change of its base", "a call with the view", "a hook", "a gradient that is retained",
-  "a tensor without a graph", "a pass"};
+static const char *const steps[] = {
+  "a leaf", "a host's operation", "a call", "a view", "a gradient that the view retains",
+  "a change of the view", "a change of its base", "a call with the view", "a hook",
+  "a gradient that is retained", "a tensor without a graph", "a pass"
+};
 
 typedef struct graph {
   heed_tensor *x, *custom, *y, *view, *z, *bare;
@@ -227,6 +232,9 @@ static bool take_step (heed_context *cx, graph *g, int step) {
       g->view = heed_call(cx, HEED_narrow, (heed_value[]){heed_t(g->y), heed_i(0), heed_i(2),
                           heed_i(2)}, 4);
       return g->view != NULL;
+    case RETAIN_VIEW: return heed_retain_gradient(g->view);
+    case IN_VIEW:
+      return heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(g->view), heed_i(1)}, 2);
     case OVERLAY:
       return heed_apply_in_place(cx, HEED_mul, (heed_value[]){heed_t(g->y), heed_t(g->x)}, 2);
     case OF_VIEW:
@@ -262,9 +270,12 @@ static int within_step (int step, long n, bool onwards) {
     good = good && (done || take_step(cx, &g, i));
   }
   heed_tensor *of_x = heed_gradient(g.x), *of_y = heed_gradient(g.y);
-  good = good && heed_read(of_x, HEED_FLOAT64, got) && got[0] == 0 && got[1] == 8 && got[2] == 18;
+  heed_tensor *of_view = heed_gradient(g.view);
+  good = good && heed_read(of_x, HEED_FLOAT64, got) && got[0] == 0 && got[1] == 9 && got[2] == 19;
+  good = good && heed_read(of_view, HEED_FLOAT64, got) && got[0] == 1 && got[1] == 1;
   good = good && heed_read(of_y, HEED_FLOAT64, got) && got[0] == 0 && got[1] == 1 && got[2] == 1;
-  heed_drop(of_x); heed_drop(of_y); heed_drop(g.bare); heed_drop(g.z); heed_drop(g.view);
+  heed_drop(of_view); heed_drop(of_x); heed_drop(of_y);
+  heed_drop(g.bare); heed_drop(g.z); heed_drop(g.view);
   heed_drop(g.y); heed_drop(g.custom); heed_drop(g.x);
   heed_close(cx);
   return !good || memory.alive != 0 ? -1 : !memory.failed;

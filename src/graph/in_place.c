@@ -90,6 +90,7 @@ static void mark_changed (heed_tensor *t, heed_op op) {
 */
 static bool in_place_recorded (call *c, heed_value *given, int n, heed_value *args) {
   heed_tensor *t = given->tensor;
+  overlay o;
   int output;
   node *own = graph_node_of(t, &output);
   bool plain = op_row_of(c->cx, c->op)->plain;
@@ -98,9 +99,11 @@ static bool in_place_recorded (call *c, heed_value *given, int n, heed_value *ar
   if (given->tensor == NULL || !call_run(c, given, n, args)) return false;
   heed_tensor *y = first_result(c);
   if (!check_fits(c->cx, op_signature(c->cx, c->op)->in_place_name, t, y)) return false;
-  if (!copy_into(c->cx, c->op, t, y)) return false;
-  mark_changed(t, c->op);
-  return graph_overlay(t, y, c->op);
+  if (!graph_overlay_begin(&o, t, y, c->op)) return false;
+  const bool done = copy_into(c->cx, c->op, t, y);
+  if (done) mark_changed(t, c->op);
+  graph_overlay_end(&o, t, y, done);
+  return done;
 }
 
 

@@ -41,13 +41,13 @@ int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor 
 ** ===================================================================
 */
 
-/* The node that reads t's part of its base, as the base is now. */
-static node *view_node (heed_tensor *t) {
-  heed_tensor *base = tensor_base(t);
+/* The node that reads t's part of its base, a result of 'whole'. */
+static node *view_node (heed_tensor *t, node *whole, int output) {
+  const heed_tensor *base = tensor_base(t);
   node *n = node_new(t->cx, NODE_VIEW, HEED_view,
                      (node_size){.edges = 1, .outputs = 1, .dims = base->at.rank});
   if (n == NULL) return NULL;
-  node_set_edge(n, 0, base->node, base->output, base);
+  node_set_edge(n, 0, whole, output, base);
   *n->base_at = base->at;
   *n->region = t->at;
   n->type = base->type;
@@ -55,14 +55,19 @@ static node *view_node (heed_tensor *t) {
 }
 
 
+/* The view t, whose base is up to date, takes n, which it owns now. */
+static void take_view_node (heed_tensor *t, node *n) {
+  node_take(t, n, 0);
+  node_drop(n);
+  t->base_order = node_order(t->base->node);
+}
+
+
 node *graph_node_of (heed_tensor *t, int *output) {
   if (tensor_behind(t)) {
-    node *n = view_node(t);
+    node *n = view_node(t, t->base->node, t->base->output);
     if (n == NULL) return NULL;
-    node_drop(t->node);
-    t->node = n;
-    t->output = 0;
-    t->base_order = node_order(t->base->node);
+    take_view_node(t, n);
   }
   *output = t->output;
   return t->node;
@@ -271,14 +276,6 @@ bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninput
 ** ===================================================================
 */
 
-static void take_node (heed_tensor *t, node *n, int output) {
-  node_keep(n);
-  node_drop(t->node);
-  t->node = n;
-  t->output = output;
-}
-
-
 /* Would a change of t in place be recorded on what t is a view of? If that has a graph, it must. */
 bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op) {
   const heed_tensor *whole = tensor_viewed(t);
@@ -290,28 +287,43 @@ bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op) {
 
 
 /* The base becomes "what it was, with this region laid over it". */
-static bool overlay_base (heed_tensor *target, heed_tensor *y, heed_op op) {
+static node *overlay_node (heed_tensor *target, heed_tensor *y, heed_op op) {
   heed_tensor *base = tensor_base(target);
   node *n = node_new(target->cx, NODE_OVERLAY, op,
                      (node_size){.edges = 2, .outputs = 1,
                                  .dims = base->at.rank + target->at.rank});
-  if (n == NULL) return false;
+  if (n == NULL) return NULL;
   node_set_edge(n, 0, base->node, base->output, base);
   node_set_edge(n, 1, y->node, y->output, target);
   *n->base_at = base->at;
   *n->region = target->at;
   n->type = base->type;
-  take_node(base, n, 0);
-  node_drop(n);
-  return true;
+  return n;
 }
 
 
-/* A view's own node is then made anew from its base, when it is next asked for. */
-bool graph_overlay (heed_tensor *target, heed_tensor *y, heed_op op) {
-  if (tensor_base(target) != NULL) return overlay_base(target, y, op);
-  take_node(target, y->node, y->output);
-  return true;
+/*
+** A view's own node is made anew from its base when it is next asked for; at once where the view
+** retains its gradient, as a pass that goes by would give it that of what it was.
+*/
+bool graph_overlay_begin (overlay *o, heed_tensor *target, heed_tensor *y, heed_op op) {
+  *o = (overlay){NULL, NULL};
+  if (tensor_base(target) == NULL) return true;
+  o->base = overlay_node(target, y, op);
+  if (o->base == NULL || !node_is_retained(target)) return o->base != NULL;
+  o->view = view_node(target, o->base, 0);
+  if (o->view != NULL) return true;
+  node_drop(o->base);
+  return false;
+}
+
+
+void graph_overlay_end (const overlay *o, heed_tensor *target, const heed_tensor *y, bool done) {
+  if (done && o->base == NULL) node_take(target, y->node, y->output);
+  if (done && o->base != NULL) node_take(target->base, o->base, 0);
+  if (done && o->view != NULL) take_view_node(target, o->view);
+  else node_drop(o->view);
+  node_drop(o->base);
 }
 
 /* }================================================================== */

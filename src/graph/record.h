@@ -14,7 +14,12 @@ node *graph_node_of (heed_tensor *t, int *output);               /* not kept; NU
 bool graph_record (call *c, const op_row *row);                  /* gives c->out a node */
 bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op);     /* or refuses */
 bool graph_call_hooks (node *n);   /* hook.c: they may give other gradients than n->incoming */
-bool graph_overlay (heed_tensor *target, heed_tensor *y, heed_op op);    /* target takes y's node */
+
+/* A change in place: the tensor takes the node of y, its new value; of a view, the base does. */
+typedef struct overlay { node *base, *view; } overlay;
+bool graph_overlay_begin (overlay *o, heed_tensor *target, heed_tensor *y, heed_op op);
+void graph_overlay_end (const overlay *o, heed_tensor *target, const heed_tensor *y, bool done);
+
 int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]);
       /* the tensor arguments in order, lists flattened, NULL where left out; -1: too many */
 

@@ -130,10 +130,7 @@ static void take_back_input (captured_input *s) {
   heed_tensor *t = s->t;
   if (s->store->version == s->version) s->store->version = s->began;
   if (t->store != s->store || t->node == s->before || t->node == NULL || leaf_of(t) != NULL) return;
-  node_drop(t->node);
-  node_keep(s->before);
-  t->node = s->before;
-  t->output = s->output;
+  node_take(t, s->before, s->output);
   t->base_order = s->base_order;
 }
 

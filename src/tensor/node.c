@@ -76,12 +76,21 @@ void node_put_gradient (node *leaf, heed_tensor *gradient) {
 }
 
 
+/* The hook that retains t's gradient, or NULL. */
+static heed_hook *retaining (const heed_tensor *t) {
+  heed_hook *h = t->node != NULL ? t->node->hooks : NULL;
+  while (h != NULL && (h->output != t->output || h->retained == NULL)) h = h->next;
+  return h;
+}
+
+
+bool node_is_retained (const heed_tensor *t) { return retaining(t) != NULL; }
+
+
 node *node_of_gradient (const heed_tensor *t) {
-  node *n = t->node;
-  if (n == NULL || n->kind == NODE_LEAF) return n;
-  for (heed_hook *h = n->hooks; h != NULL; h = h->next)
-    if (h->output == t->output && h->retained != NULL) return h->retained;
-  return NULL;
+  if (t->node == NULL || t->node->kind == NODE_LEAF) return t->node;
+  const heed_hook *h = retaining(t);
+  return h != NULL ? h->retained : NULL;
 }
 
 
@@ -91,15 +100,24 @@ node *node_of_gradient (const heed_tensor *t) {
 ** ===================================================================
 */
 
+/* Behind all others of n's. */
+static void link_hook (node *n, int output, heed_hook *h) {
+  heed_hook *first = n->hooks, *last = first != NULL ? first->before : h;
+  h->n = n;
+  h->output = output;
+  h->next = NULL;
+  h->before = last;
+  h->number = first != NULL ? last->number + 1 : 1;
+  if (first == NULL) n->hooks = h;
+  else last->next = first->before = h;
+}
+
+
 heed_hook *node_add_hook (node *n, int output) {
-  heed_hook *first = n->hooks, *h = core_alloc(n->cx, sizeof *h);
+  heed_hook *h = core_alloc(n->cx, sizeof *h);
   if (h == NULL) return NULL;
-  *h = (heed_hook){.n = n, .before = h, .number = 1, .output = output};
-  if (first == NULL) return n->hooks = h;
-  h->before = first->before;
-  h->number = first->before->number + 1;
-  first->before->next = h;
-  first->before = h;
+  *h = (heed_hook){0};
+  link_hook(n, output, h);
   return h;
 }
 
@@ -107,6 +125,7 @@ heed_hook *node_add_hook (node *n, int output) {
 static void unlink_hook (heed_hook *hook) {
   node *n = hook->n;
   bool first = hook == n->hooks;
+  n->cx->tensors->nodes.unhooked++;
   if (first) n->hooks = hook->next;
   else hook->before->next = hook->next;
   heed_hook *behind = hook->next != NULL ? hook->next : n->hooks;
@@ -117,10 +136,22 @@ static void unlink_hook (heed_hook *hook) {
 void node_remove_hook (heed_hook *hook) {
   heed_custom custom = hook->custom;
   unlink_hook(hook);
-  hook->n->cx->tensors->nodes.unhooked++;
   node_drop(hook->retained);
   core_free(hook->n->cx, hook, sizeof *hook);
   if (custom.release != NULL) custom.release(custom.self);
+}
+
+
+void node_take (heed_tensor *t, node *n, int output) {
+  heed_hook *h = n != NULL && n != t->node ? retaining(t) : NULL;
+  if (h != NULL) {
+    unlink_hook(h);
+    link_hook(n, output, h);
+  }
+  node_keep(n);
+  node_drop(t->node);
+  t->node = n;
+  t->output = output;
 }
 
 

@@ -84,7 +84,7 @@ struct node {
 typedef struct node_list {
   int64_t clock;                   /* the order of the latest node, from 1 on */
   int64_t n;                       /* alive */
-  int64_t unhooked;                /* how many hooks were removed so far */
+  int64_t unhooked;                /* how many hooks were removed or moved so far */
   node *unreferenced;              /* wait to be freed */
   bool freeing;                    /* nodes are being freed */
 } node_list;
@@ -102,6 +102,9 @@ void node_forget (node *n);        /* drops saved values and inputs' nodes: 'fre
 int64_t node_order (const node *n);                  /* 0: there is none */
 void node_put_gradient (node *leaf, heed_tensor *gradient);          /* which it owns now */
 node *node_of_gradient (const heed_tensor *t);       /* the leaf that has t's; NULL: none */
+bool node_is_retained (const heed_tensor *t);        /* is t's gradient, though t is no leaf? */
+/* t is a result of n from now on, which may be NULL: a gradient that t retains is that of n's. */
+void node_take (heed_tensor *t, node *n, int output);
 heed_hook *node_add_hook (node *n, int output);      /* empty; NULL: no memory */
 void node_remove_hook (heed_hook *hook);
 void node_save (node *n, int i, const heed_tensor *t);
