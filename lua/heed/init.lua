@@ -58,6 +58,7 @@ setmetatable(heed, {
 })
 
 require "heed.internal.tensor"
+require "heed.internal.custom"
 require "heed.internal.overload"
 require "heed.internal.attention"
 require "heed.internal.compositions"

@@ -2149,7 +2149,8 @@ heed.retain_grad = Tensor.retain_grad
 ---it gets may not be changed in place. `ctx` is a table for what backward needs. Neither function
 ---may yield. The graph holds ctx and backward; where they lead back to a result, as `ctx.y = y`
 ---does, the cycle is collected like any of Lua's. Only where the result was written in place into a
----tensor that has views, or is also a C host's, does it last until `backward` frees the graph.
+---tensor that has views, or is also a C host's, does it last until `backward` frees the graph. A
+---result with a graph that shares memory with an argument or an earlier result is copied.
 ---> heed.custom{
 --->   forward = function(ctx, x) ctx.x = x return x * x end,
 --->   backward = function(ctx, g) return 2 * ctx.x * g end,
@@ -2159,7 +2160,11 @@ heed.retain_grad = Tensor.retain_grad
 function heed.custom(functions) end
 
 ---f(...), without keeping what its gradient needs: backward runs f again, and f must do the same
----again. If a tensor among its arguments was changed in place meanwhile, backward raises.
+---again. If a tensor among its arguments was changed in place meanwhile, backward raises. Tensors
+---that f has from elsewhere are leaves, as a module's parameters, or have no graph; others are to be
+---arguments, as the second run's backward goes through their graph, and frees it. A hook of such a
+---leaf is called once for each checkpoint, with the part of the gradient from there. Results that
+---share memory with an argument are copied, as those of `custom`.
 ---> heed.checkpoint(heed.exp, heed.tensor{0.0}) == {1}
 ---@param f function
 ---@param ... any

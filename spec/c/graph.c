@@ -200,12 +200,15 @@ static bool views_are_made_anew (void) {
 */
 
 enum {
-  LEAF, CUSTOM, CALL, VIEW, RETAIN_VIEW, IN_VIEW, OVERLAY, OF_VIEW, HOOK, RETAIN, DETACH, PASS, STEPS
+  LEAF, CUSTOM, CALL, VIEW, RETAIN_VIEW, IN_VIEW, OVERLAY, OF_VIEW, HOOK, RETAIN, DETACH, PASS,
+  STEPS
 };
 
-static const char *const steps[] = {"a leaf", "a host's operation", "a call", "a view",
-  "a gradient that the view retains", "a change of the view", "a change of its base", "a call with the view", "a hook", "a gradient that is retained",
-  "a tensor without a graph", "a pass"};
+static const char *const steps[] = {
+  "a leaf", "a host's operation", "a call", "a view", "a gradient that the view retains",
+  "a change of the view", "a change of its base", "a call with the view", "a hook",
+  "a gradient that is retained", "a tensor without a graph", "a pass"
+};
 
 typedef struct graph {
   heed_tensor *x, *custom, *y, *view, *z, *bare;
@@ -271,7 +274,8 @@ static int within_step (int step, long n, bool onwards) {
   good = good && heed_read(of_x, HEED_FLOAT64, got) && got[0] == 0 && got[1] == 9 && got[2] == 19;
   good = good && heed_read(of_view, HEED_FLOAT64, got) && got[0] == 1 && got[1] == 1;
   good = good && heed_read(of_y, HEED_FLOAT64, got) && got[0] == 0 && got[1] == 1 && got[2] == 1;
-  heed_drop(of_view); heed_drop(of_x); heed_drop(of_y); heed_drop(g.bare); heed_drop(g.z); heed_drop(g.view);
+  heed_drop(of_view); heed_drop(of_x); heed_drop(of_y);
+  heed_drop(g.bare); heed_drop(g.z); heed_drop(g.view);
   heed_drop(g.y); heed_drop(g.custom); heed_drop(g.x);
   heed_close(cx);
   return !good || memory.alive != 0 ? -1 : !memory.failed;
