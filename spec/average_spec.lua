@@ -91,6 +91,21 @@ describe("an average of weights", function()
     assert.equal(2.5, ema:state()["average.1"]:item())
   end)
 
+  it("leaves a capture of update what it was", function()
+    local p, x, runs = parameter(1.0), heed.ones(1), 0
+    local ema = optim.EMA({p}, {decay = 0.5})
+    local f = heed.capture(function(y)
+      runs = runs + 1
+      ema:update()
+      return y + p
+    end)
+    for _ = 1, 3 do f(x) end
+    local before = runs
+    ema:apply(function() end)
+    f(x)
+    assert.equal(before, runs)
+  end)
+
   it("of halves is float32, and moves with the weights", function()
     local layer = nn.Linear(2, 1):to("bfloat16")
     local ema = optim.EMA(layer, {decay = 0.999})

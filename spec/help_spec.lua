@@ -300,6 +300,18 @@ end)
 
 
 describe("the reader of comments", function()
+  it("lists what has none", function()
+    local texts = {
+      heed = 'local functions = {f = "f", g = "g"}\nlocal parts = {m = "m"}', ["heed.meta"] = "",
+      ["heed.f"] = "local function f() end\nreturn f",
+      ["heed.g"] = "---Text.\nlocal function g() end\nreturn g",
+      ["heed.m"] = "local m = {}\nfunction m.h() end\nreturn m",
+    }
+    local functions = {f = function() end, g = function() end, m = {h = function() end}}
+    local _, missing = reference.all(functions, function(name) return texts[name] end)
+    assert.same({"f", "m.h"}, missing)
+  end)
+
   local blocks = reference.blocks [[
 -- A section ------------------
 
