@@ -165,7 +165,7 @@ describe("heed.core lets go of", function()
   it("changes, made or not, and made for a call", function()
     lets_go(two, function(p, x)
       core.commit("f", {targets = {p}, operands = {x}})
-      core.commit("f", {takers = {p}, givers = {x}, gradients = {x}})
+      core.commit("f", {takers = {p}, givers = {x}, gradients = {x:clone()}})
       core.commit("f", {takers = {p}})
       fails(core.commit, "f", {targets = {p}, operands = {ones(3)}})
       core.commit_during("f", {targets = {p}, operands = {x}}, {targets = {p}, operands = {x}},
