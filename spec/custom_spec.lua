@@ -2,6 +2,7 @@
 -- graph they are tensors of their own, so that changes in place are part of one graph alone.
 
 local heed = require "heed"
+local message_of = require "spec.support.message"
 
 local function leaf(list) return heed.tensor(list, {requires_grad = true}) end
 
@@ -77,5 +78,49 @@ describe("a result of an operation of the user's", function()
     local y = f(leaf{1.0, 2.0})
     heed.no_grad(made.fill_, made, 7)
     assert.same({7, 7}, y:detach():totable())
+  end)
+end)
+
+
+describe("a checkpoint", function()
+  it("gives gradients of gradients of what it passes on", function()
+    local x = leaf{2.0}
+    local y = heed.checkpoint(function(t) return t end, x * x) * x
+    local g = heed.grad(y:sum(), x, {create_graph = true})
+    assert.same({12}, g:totable())
+    assert.same({12}, heed.grad(g:sum(), x):totable())
+  end)
+
+  it("joins the gradients of many results, those of gradients too", function()
+    local x, N <const> = leaf{3.0}, 70
+    local results = table.pack(heed.checkpoint(function(t)
+      local ys = {}
+      for i = 1, N do ys[i] = t * t * i end
+      return table.unpack(ys)
+    end, x))
+    local sum = 0
+    for i = 1, N do sum = sum + results[i] * x end
+    local g = heed.grad(sum:sum(), x, {create_graph = true})     -- of 2485 x^3
+    assert.same({2485 * 27}, g:totable())
+    assert.same({2485 * 18}, heed.grad(g:sum(), x):totable())
+  end)
+
+  it("takes tensors that have a graph as arguments: those in closures have theirs freed", function()
+    local x, calls = leaf{1.0, 2.0}, 0
+    local h = x * 2
+    local function given(t) return (t * t):sum() end
+    local y = heed.checkpoint(given, h) + heed.checkpoint(given, h)
+    y:backward()
+    assert.same({16, 32}, x.grad:totable())
+    x:register_hook(function() calls = calls + 1 end)
+    local function closed() return (x * x):sum() end
+    local z = heed.checkpoint(closed) + heed.checkpoint(closed)
+    z:backward()
+    assert.same({20, 40}, x.grad:totable())
+    assert.equal(2, calls)                         -- with a part from each
+    h = x * 2
+    local function closes() return (h * h):sum() end
+    local both = heed.checkpoint(closes) + heed.checkpoint(closes)
+    assert.matches("the graph was freed by an earlier backward", message_of(both.backward, both))
   end)
 end)

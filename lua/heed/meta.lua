@@ -2159,8 +2159,11 @@ heed.retain_grad = Tensor.retain_grad
 function heed.custom(functions) end
 
 ---f(...), without keeping what its gradient needs: backward runs f again, and f must do the same
----again. If a tensor among its arguments was changed in place meanwhile, backward raises. Results
----that share memory with an argument are copied, as those of `custom`.
+---again. If a tensor among its arguments was changed in place meanwhile, backward raises. Tensors
+---that f has from elsewhere are leaves, as a module's parameters, or have no graph; others are
+---given as arguments, since the second run's backward goes through their graph, and frees it. A
+---hook of such a leaf is called once for each checkpoint, with the part of the gradient from there.
+---Results that share memory with an argument are copied, as those of `custom`.
 ---> heed.checkpoint(heed.exp, heed.tensor{0.0}) == {1}
 ---@param f function
 ---@param ... any

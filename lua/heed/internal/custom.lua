@@ -158,6 +158,19 @@ local function check_unchanged(args, versions)
 end
 
 
+-- One pass through the graphs of all ys, which begins with their gradients, and leaves graphs of
+-- those alone.
+local function backward_of(ys, gs)
+  local root = ys[1]
+  for i = 2, #ys do
+    local joined = root:detach()
+    core.record({joined}, {root, ys[i]}, function(g) return g, gs[i] end)
+    root = joined
+  end
+  root:backward(gs[1])
+end
+
+
 -- Runs f again, with gradients, from the same random numbers; gs are those of its results.
 local function recompute(f, args, recorded, gs)
   local inputs, found <const> = {}, {}
@@ -165,16 +178,14 @@ local function recompute(f, args, recorded, gs)
     local x = args[i]
     inputs[i] = is_tensor(x) and x.requires_grad and catch(x, found, i, recorded) or x
   end
-  local results, sum = pack(f(unpack(inputs, 1, args.n))), nil
+  local results = pack(f(unpack(inputs, 1, args.n)))
+  local ys, seeds = {}, {}
   for i, g in pairs(gs) do
     local y = results[i]
     check_recomputed(i, y, g)
-    if y.requires_grad then
-      local part = (y * g):sum()
-      sum = sum and sum + part or part
-    end
+    if y.requires_grad then ys[#ys + 1], seeds[#seeds + 1] = y, g end
   end
-  if sum then sum:backward() end
+  if #ys > 0 then backward_of(ys, seeds) end
   found.done = true
   return found
 end
