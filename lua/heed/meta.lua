@@ -2047,10 +2047,11 @@ heed.rotate_pairs = Tensor.rotate_pairs
 function Tensor:backward(gradient, options) end
 heed.backward = Tensor.backward
 
----The gradients of y by some tensors; leaves stay as they are. With create_graph the gradients have
----graphs themselves, for gradients of second and any higher order: of all operations but
----`attention`, and of `prod` and `cumprod` where no element is 0; they are refused by name. What
----hooks and the `backward` of `custom` compute is recorded then.
+---The gradients of y by some tensors; leaves stay as they are. A gradient may be expanded, or share
+---memory with `gradient` or another one: clone() it before it is changed in place. With
+---create_graph the gradients have graphs themselves, for gradients of second and any higher order:
+---of all operations but `attention`, and of `prod` and `cumprod` where no element is 0; they are
+---refused by name. What hooks and the `backward` of `custom` compute is recorded then.
 ---> (function(x) return heed.grad(heed.grad(x ^ 4, x, {create_graph = true}), x) end)(
 --->   heed.tensor(2.0, {requires_grad = true})) == 48
 ---> (function(x) return heed.grad(x ^ 3, x) end)(
