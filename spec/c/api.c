@@ -413,7 +413,7 @@ static void rounds_alike (void) {
   check(nearest, "rounding to nearest");
 }
 
-enum { FEW = 11, RESULTS = 7 };
+enum { FEW = 11, RESULTS = 8 };
 
 /* Results that must not depend on the host's rounding mode, and numbers that show that mode. */
 static void compute (heed_context *cx, float y[RESULTS][FEW]) {
@@ -440,6 +440,10 @@ static void compute (heed_context *cx, float y[RESULTS][FEW]) {
     heed_drop(out[i]);
   }
   heed_drop(spread); heed_drop(third); heed_drop(x);
+  const float pair[] = {0.3f, 0.7f};
+  int64_t at[FEW];
+  heed_nearest(cx, &(heed_rows){HEED_ROWS_FLOAT32, FEW - 1, 2, sizeof *own, own, NULL},
+               &(heed_rows){HEED_ROWS_FLOAT32, 1, 2, sizeof pair, pair, NULL}, NULL, FEW, at, y[7]);
 }
 
 static void ignores_the_host_mode (heed_context *cx) {
