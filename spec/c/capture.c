@@ -38,6 +38,21 @@ static void draws (heed_context *cx) {
 }
 
 
+/* What is dropped in a pause serves the capture alone: no other tensor has its memory. */
+static void drops_in_pauses (heed_context *cx) {
+  check(heed_capture_begin(cx, DEVICE), "a capture with a pause");
+  heed_tensor *y = draw(cx);
+  heed_capture_pause(cx, true);
+  heed_drop(y);
+  heed_tensor *own = heed_call(cx, HEED_zeros, (heed_value[]){heed_l(1, (int64_t[]){N})}, 1);
+  heed_capture_pause(cx, false);
+  heed_capture *c = heed_capture_end(cx);
+  check(heed_capture_replay(cx, c) && is(own, 0, 0, 0), "memory that is not the capture's");
+  heed_drop(own);
+  heed_capture_drop(cx, c);
+}
+
+
 static void *interrupt_soon (void *cx) {
   usleep(50000);
   heed_interrupt(cx);
@@ -343,6 +358,7 @@ int main (void) {
   keeps_inputs_once(cx);
   lets_gradients_go(cx);
   draws(cx);
+  drops_in_pauses(cx);
   interrupts(cx);
   two_contexts(cx);
   numbers_outlive_captures(cx);

@@ -181,10 +181,12 @@ bool heed_nearest (heed_context *cx, const heed_rows *rows, const heed_rows *que
   s.kept = core_alloc(cx, bytes);
   if (s.kept == NULL) return false;
   bool good = true;
+  const float_mode mode = float_mode_begin();
   for (s.first = 0; good && s.first < queries->n; s.first += group) {
     s.nqueries = queries->n - s.first < group ? queries->n - s.first : group;
     good = run_group(cx, &s, exact, k, positions, scores);
   }
+  float_mode_end(mode);
   core_free(cx, s.kept, bytes);
   return good && !core_lost(cx, "nearest");
 }
