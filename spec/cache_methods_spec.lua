@@ -427,8 +427,9 @@ describe("a cache", function()
                    why{keys = heed.ones(3, 4):gt(0)})
     assert.matches("lengths from 0 to 3 expected, got 4 at position 2",
                    why{lengths = heed.tensor{1, 4, 2}})
-    assert.matches("an int64 tensor of shape %(3%) expected as lengths",
-                   why{lengths = heed.tensor{1.0, 2, 2}})
+    for _, lengths in ipairs{heed.tensor{1.0, 2, 2}, heed.tensor{{1, 2, 2}}} do
+      assert.matches("an int64 tensor of shape %(3%) expected as lengths", why{lengths = lengths})
+    end
   end)
 
   it("serves layers of one's own", function()
