@@ -90,6 +90,8 @@ describe("a cache", function()
       assert.matches("the lengths and keys of the layers before expected, got others",
                      message(cache.place, cache, third, x, other))
     end
+    assert.matches("nn.Cache: 2 rows expected, as before, got 1",
+                   message(cache.place, cache, third, x:narrow(1, 1, 1), heed.tensor{2, 3}))
   end)
 
   it("takes padding behind the tokens of any call", function()
