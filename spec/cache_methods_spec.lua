@@ -90,6 +90,8 @@ describe("a cache", function()
       assert.matches("the lengths and keys of the layers before expected, got others",
                      message(cache.place, cache, third, x, other))
     end
+    assert.matches("nn.Cache: 2 rows expected, as before, got 1",
+                   message(cache.place, cache, third, x:narrow(1, 1, 1), heed.tensor{2, 3}))
   end)
 
   it("takes padding behind the tokens of any call", function()
@@ -427,8 +429,9 @@ describe("a cache", function()
                    why{keys = heed.ones(3, 4):gt(0)})
     assert.matches("lengths from 0 to 3 expected, got 4 at position 2",
                    why{lengths = heed.tensor{1, 4, 2}})
-    assert.matches("an int64 tensor of shape %(3%) expected as lengths",
-                   why{lengths = heed.tensor{1.0, 2, 2}})
+    for _, lengths in ipairs{heed.tensor{1.0, 2, 2}, heed.tensor{{1, 2, 2}}} do
+      assert.matches("an int64 tensor of shape %(3%) expected as lengths", why{lengths = lengths})
+    end
   end)
 
   it("serves layers of one's own", function()

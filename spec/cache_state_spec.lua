@@ -240,6 +240,10 @@ describe("the state of a cache", function()
     model(x, {cache = cache, lengths = ids_of(3, 5)})
     assert.matches("no padding, got row 1 with 2 columns of it",
                    message(fixed.load_state, fixed, cache:state(model), model), 1, true)
+    cache = nn.Cache()
+    model(x, {cache = cache, keys = heed.tensor{{0, 1, 1, 1, 1}, {1, 1, 1, 1, 1}}:gt(0)})
+    assert.matches("no padding, got row 1 with 1 columns of it",
+                   message(fixed.load_state, fixed, cache:state(model), model), 1, true)
     local sliding = nn.Cache{window = 3}
     model(x, {cache = sliding})
     assert.matches("a cache of window 3 and keep 0 expected, got one of window false",

@@ -214,8 +214,9 @@ describe("capture", function()
   end)
 
   it("refuses the update of averages that stand in the weights, and their warmup", function()
-    local x, w = heed.ones(2), heed.ones(2, {requires_grad = true})
-    local ema, warm = optim.EMA({w}, {decay = 0.5}), optim.EMA({w}, {warmup = true})
+    local x, layer = heed.ones(2), nn.Linear(2, 1, {bias = false}):to("cpu")
+    local ema, warm = optim.EMA(layer, {decay = 0.5}), optim.EMA(layer, {warmup = true})
+    layer:to(x.device)
     local update = heed.capture(function(y) ema:update() return y + 1 end)
     for _ = 1, 3 do update(x) end
     assert.error_matches(function() ema:apply(update, x) end, "apply has put the averages into")

@@ -583,6 +583,7 @@ describe("a heat map in a file", function()
       assert.matches(("\nset cbtics %s scale"):format(step),
                      gnuplot.script(plot.heat(list), "png", "out"), 1, true)
     end
+    assert.matches("\nset cbtics 0.2 ", gnuplot.script(plot.heat{{0, 0.21}}, "png", "out"), 1, true)
   end)
 end)
 

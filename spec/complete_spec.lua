@@ -102,6 +102,7 @@ describe("completion", function()
 
   it("of what a call gives has the methods of tensors", function()
     assert.same({"softmax"}, at_end "heed.randn(3):softm")
+    assert.same({}, at_end "heed.randn(3):dty")
     assert.same({"softmax"}, at_end "x[1]:softm")
     assert.same({}, at_end "f(x).softm")
     assert.same({}, at_end "unknown.fie")

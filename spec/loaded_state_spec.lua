@@ -15,6 +15,18 @@ end
 local function values(m) return {m.a:totable(), m.b:totable(), m.c:totable()} end
 
 
+describe("a state", function()
+  it("is written into the memory of the module's tensors, whose gradients stay", function()
+    local layer = nn.Linear(2, 2)
+    local view, given = layer.weight:detach(), nn.Linear(2, 2):state()
+    layer(heed.ones(1, 2)):sum():backward()
+    layer:load_state(given)
+    assert.is_true(view:equal(given.weight))
+    assert.is_true(layer.weight.grad:equal(heed.ones(2, 2)))
+  end)
+end)
+
+
 describe("a state whose tensors are those of the module that loads it", function()
   local A <const>, B <const>, C <const> = {1, 1.5}, {2, 2.5}, {3, 3.5}
 

@@ -198,6 +198,7 @@ describe("nn.Patches", function()
     end
     assert.is_true(near(layer(x.mT.mT), y))
     assert.equal("Patches({2, 3}, 5, channels = 2)", tostring(layer):match("^[^\n]*%)%f[ \n]"))
+    assert.matches("^Patches%({2, 2}, 4%)", tostring(nn.Patches(2, 4)))
   end)
 
   it("takes images of one channel without that axis", function()
