@@ -144,12 +144,12 @@ describe("a cache", function()
       local cache = nn.Cache()
       local y = by_steps(function(part) return m(part, context, {cache = cache}) end, x,
                          {3, 1, 2, 1})
-      near(m(x, context), y, 1e-5, 2e-6, norm)
+      near(m(x, context), y, 1e-5, 1e-5, norm)
       assert.equal(7, cache:length())
       local alone = nn.Decoder(8, 2, 2, {norm = norm, cross = false})
       cache = nn.Cache()
       y = by_steps(function(part) return alone(part, {cache = cache}) end, x, {4, 2, 1})
-      near(alone(x), y, 1e-5, 2e-6, norm)
+      near(alone(x), y, 1e-5, 1e-5, norm)
     end
   end)
 

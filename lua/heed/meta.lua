@@ -2176,9 +2176,10 @@ function heed.checkpoint(f, ...) end
 ---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}) == true
 ---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}, {order = 2}) == true
 ---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}, {order = 0}) raises "order"
----> heed.gradcheck(heed.tanh, heed.tensor{1, 7}) raises "at least one float tensor"
+---> heed.gradcheck(heed.tanh, heed.tensor{1, 2}) == true
+---> heed.gradcheck(heed.tanh, {}) raises "at least one tensor"
 ---@param f function of the tensors in xs
----@param xs heed.Tensor|heed.Tensor[] copied as float64; integers and bools as they are
+---@param xs heed.Tensor|heed.Tensor[] copied as float64; integers and bools beside floats stay
 ---@param options? {eps: number, atol: number, rtol: number, order: integer} 1e-6, 1e-5, 1e-3 and 1
 ---unless given
 ---@return boolean good

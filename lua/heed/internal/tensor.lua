@@ -385,7 +385,7 @@ end
 
 ---Compares f's gradients with central differences, in float64.
 ---@param f function of the tensors in xs
----@param xs heed.Tensor|heed.Tensor[] copied as float64; integers and bools as they are
+---@param xs heed.Tensor|heed.Tensor[] copied as float64; integers and bools beside floats stay
 ---@param given? {eps: number, atol: number, rtol: number, order: integer} 1e-6, 1e-5, 1e-3 and 1
 ---unless given
 ---@return boolean good, string? message of the first wrong element if not
@@ -400,13 +400,18 @@ function heed.gradcheck(f, xs, given)
   if type(xs) ~= "table" then
     fail("gradcheck: a tensor or a list of tensors expected as xs, got %s", options.kind(xs))
   end
-  local copies, floats = {}, {}
-  for k, x in ipairs(options.whole("gradcheck: xs", xs)) do
+  local copies, floats, beside = {}, {}, false
+  xs = options.whole("gradcheck: xs", xs)
+  if #xs == 0 then fail("gradcheck: at least one tensor expected in xs, got none") end
+  for _, x in ipairs(xs) do
     check_tensor("gradcheck", x)
-    copies[k] = heed.tensor(x, {dtype = WHOLE[x.dtype] and x.dtype or "float64"})
-    if not WHOLE[x.dtype] then floats[#floats + 1] = k copies[k]:requires_grad_() end
+    beside = beside or not WHOLE[x.dtype]
   end
-  if #floats == 0 then fail("gradcheck: at least one float tensor expected in xs, got none") end
+  for k, x in ipairs(xs) do
+    local kept = beside and WHOLE[x.dtype]
+    copies[k] = heed.tensor(x, {dtype = kept and x.dtype or "float64"})
+    if not kept then floats[#floats + 1] = k copies[k]:requires_grad_() end
+  end
   local exact = heed.enable_grad(exact_gradients, f, copies)
   for _, k in ipairs(floats) do
     local numeric = heed.no_grad(numeric_gradient, f, copies, k, o.eps)
