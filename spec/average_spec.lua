@@ -417,21 +417,6 @@ describe("a scaler of losses", function()
 end)
 
 
-describe("averages and scalers", function()
-  it("refuse fields that they do not have", function()
-    local ema, scaler = optim.EMA{parameter(1.0)}, optim.Scaler()
-    assert.matches("optim.EMA: there is no 'updaet'; did you mean 'update'",
-                   message(function() ema:updaet() end))
-    assert.matches("optim.EMA: there is no 'decay'", message(function() ema.decay = 0.5 end))
-    assert.matches("optim.Scaler: there is no 'unscale'; did you mean 'unscale_'",
-                   message(function() scaler:unscale() end))
-    assert.matches("optim.Scaler: there is no 'growth'",
-                   message(function() scaler.growth = 0.5 end))
-    assert.matches("the name of a field expected, got 1", message(function() scaler[1] = 0.5 end))
-  end)
-end)
-
-
 describe("training", function()
   local function data(n)
     heed.manual_seed(3)
