@@ -11,7 +11,7 @@
 -- A spec is a path of spec/*_spec.lua or spec/c/*.c; those with the fewest seconds run first, and
 -- those that have found faults before them. Of a fault in Lua, those run that execute its line, or
 -- else one near it: spec/support/lines.lua notes that first. What hangs is ended, and counts as
--- found.
+-- found; such faults are listed, too, since a machine that others use may be slow.
 
 local files = require "spec.support.files"
 local mutants = require "spec.support.mutants"
@@ -21,7 +21,8 @@ local read, write = files.read, files.write
 local COPY <const> = "build/mutate"
 local LANGUAGES <const> = {lua = "lua", c = "c", h = "c", def = "c", cu = "c"}
 local FAR <const> = 8                        -- lines from a fault
-local INTERRUPTED <const> = 130              -- what a shell says of a program that Ctrl-C ended
+local INTERRUPTED <const> = 130              -- what a shell says of a program that Ctrl-C ended,
+local LATE <const> = 124                     -- and `timeout` of one that it ended
 
 local options = {count = 50, seed = 1, spec = "", since = "", jobs = 2, seconds = 20, make = "",
                  kinds = "release"}
@@ -107,10 +108,13 @@ export HEED_BUILD=%s
 export LUA_CPATH="$PWD/build/$HEED_BUILD/?.so;$LUA_CPATH"
 export one='timeout -k 1 "$@" & p=$!; trap "kill $p" INT TERM; wait $p'
 rm -f build/found
-xargs -P %d -d '\n' -n 1 sh -c 'set -- $1; log=$1; shift
-  (eval "$one") >$log 2>&1 </dev/null || { echo $log >>build/found; exit 255; }' - 2>/dev/null]]
+xargs -P %d -d '\n' -n 1 sh -c 'set -- $1; log=$1; shift; begun=$(date +%%s)
+  (eval "$one") >$log 2>&1 </dev/null; code=$?
+  echo $(($(date +%%s) - begun)) >$log.seconds
+  test $code = 0 || { echo $log $code >>build/found; exit 255; }' - 2>/dev/null]]
 
--- The spec that fails first, or nil. One whose time is not known yet has ten minutes.
+-- The spec that fails first, or nil, and whether its time ended. One whose time is not known yet
+-- has ten minutes.
 local function failing(kind, specs)
   local list = {}
   for i, spec in ipairs(specs) do
@@ -123,7 +127,8 @@ local function failing(kind, specs)
   local found = read(COPY .. "/build/found")
   if not found then error("interrupted", 0) end
   for _, spec in ipairs(specs) do
-    if found:find(spec.log, 1, true) then return spec end
+    local code = found:match(spec.log:gsub("%p", "%%%0") .. " (%d+)")
+    if code then return spec, tonumber(code) == LATE end
   end
 end
 
@@ -134,7 +139,8 @@ local function try_all(kind, specs)
     error(("without a fault, %s fails:\n%s"):format(bad.path, read(COPY .. "/" .. bad.log)), 0)
   end
   for _, spec in ipairs(specs) do
-    spec.seconds = tonumber(read(COPY .. "/" .. spec.log):match(": ([%d.]+) seconds")) or 1
+    local busted = read(COPY .. "/" .. spec.log):match(": ([%d.]+) seconds")
+    spec.seconds = tonumber(busted or read(COPY .. "/" .. spec.log .. ".seconds"))
   end
 end
 
@@ -234,8 +240,8 @@ local function object_of(kind, specs)
   return table.concat(parts)
 end
 
--- The fate of a fault in one kind of build: "found", "survives", or "void" where the fault does not
--- compile, or compiles to the same as before.
+-- The fate of a fault in one kind of build: "found", "late" where a spec did not end in time,
+-- "survives", or "void" where the fault does not compile, or compiles to the same as before.
 local function try_in(kind, fault, specs, object)
   if fault.language == "lua" then
     if not loadfile(COPY .. "/" .. fault.path) then return "void" end
@@ -246,10 +252,11 @@ local function try_in(kind, fault, specs, object)
     if a.found ~= b.found then return a.found > b.found end
     return a.seconds < b.seconds
   end)
-  local spec = failing(kind, fault.language == "lua" and specs_for(fault, specs) or specs)
+  local list = fault.language == "lua" and specs_for(fault, specs) or specs
+  local spec, is_late = failing(kind, list)
   if not spec then return "survives" end
   spec.found = spec.found + 1
-  return "found"
+  return is_late and "late" or "found"
 end
 
 -- The fate of a fault in all kinds, which are {kind, specs, object}.
@@ -259,7 +266,7 @@ local function try(fault, kinds)
   for i, one in ipairs(kinds) do
     if fault.language == "lua" and i > 1 then break end
     local outcome = try_in(one.kind, fault, one.specs, one.object)
-    if outcome == "found" then return outcome end
+    if outcome == "found" or outcome == "late" then return outcome end
     if outcome == "survives" then fate = outcome end
   end
   return fate
@@ -267,25 +274,28 @@ end
 
 local function shown(text) return (text:gsub("%s+", " ")) end
 
-local function report(fault)
-  print(("%s:%d:%d: %s -> %s"):format(fault.path, fault.line, fault.column, shown(fault.old),
-                                     fault.new == "" and "nothing" or shown(fault.new)))
+local function report(fault, outcome)
+  print(("%s:%d:%d: %s -> %s%s"):format(fault.path, fault.line, fault.column, shown(fault.old),
+                                        fault.new == "" and "nothing" or shown(fault.new),
+                                        outcome == "late" and " (found: no end in time)" or ""))
   io.stdout:flush()
 end
 
 -- Plants as many of these faults as were asked for.
 local function try_faults(faults, kinds)
-  local n = {found = 0, survives = 0, void = 0}
+  local n = {found = 0, late = 0, survives = 0, void = 0}
+  local function planted_ones() return n.found + n.late + n.survives end
   local _ <close> = setmetatable({}, {__close = function()
-    local planted_ones = n.found + n.survives
-    print(("%d planted, %d found (%.0f %%), %d survive; %d compile to nothing new"):format(
-      planted_ones, n.found, 100 * n.found / math.max(planted_ones, 1), n.survives, n.void))
+    local found, late = n.found + n.late, ""
+    if n.late > 0 then late = (", %d of them by the end of their time"):format(n.late) end
+    print(("%d planted, %d found (%.0f %%)%s, %d survive; %d compile to nothing new"):format(
+      planted_ones(), found, 100 * found / math.max(planted_ones(), 1), late, n.survives, n.void))
   end})
   for _, fault in ipairs(faults) do
-    if n.found + n.survives == options.count then break end
+    if planted_ones() == options.count then break end
     local outcome = try(fault, kinds)
     n[outcome] = n[outcome] + 1
-    if outcome == "survives" then report(fault) end
+    if outcome == "survives" or outcome == "late" then report(fault, outcome) end
   end
 end
 

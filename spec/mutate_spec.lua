@@ -125,15 +125,18 @@ describe("mutate", function()
     assert.matches("no spec to find a fault", output_of(RUN:format(at.folder, "", "lua")))
   end)
 
-  it("lists what no spec finds, and changes nothing", function()
+  it("lists what no spec finds, or not in time, and changes nothing", function()
     local at <close> = tree()
     local said = output_of(RUN:format(at.folder, "", "spec=spec/count_spec.lua lua"))
-    local survivors = {}
-    for line in said:gmatch("lua/count.lua:[^\n]+") do survivors[#survivors + 1] = line end
-    table.sort(survivors)
-    assert.same({"lua/count.lua:4:17: and -> or", "lua/count.lua:4:21: 7 -> 6",
-                 "lua/count.lua:4:21: 7 -> 8"}, survivors, said)
-    assert.matches("\n%d+ planted, %d+ found %(%d+ %%%), 3 survive; ", said)
+    local lines = {}
+    for line in said:gmatch("lua/count.lua:[^\n]+") do lines[#lines + 1] = line end
+    table.sort(lines)
+    assert.same({"lua/count.lua:3:24: + -> - (found: no end in time)",
+                 "lua/count.lua:3:26: 1 -> 0 (found: no end in time)",
+                 "lua/count.lua:4:17: and -> or", "lua/count.lua:4:21: 7 -> 6",
+                 "lua/count.lua:4:21: 7 -> 8"}, lines, said)
+    assert.matches("\n12 planted, 9 found %(75 %%%), 2 of them by the end of their time, 3 survive; ",
+                   said)
     check_unchanged(at.folder)
   end)
 
