@@ -33,6 +33,16 @@ end
 
 
 describe("a recording that is dropped", function()
+  it("gives a leaf the gradient back that it lost as it was frozen", function()
+    local x = heed.ones(3):requires_grad_()
+    x.grad = heed.full({3}, 7.0)
+    dropped(function()
+      x:requires_grad_(false):requires_grad_(true)
+      heed.sum(x * 2):backward()
+    end)
+    assert.same({7, 7, 7}, x.grad:totable())
+  end)
+
   it("leaves tensors that are refused by name", function()
     local w, kept = heed.ones(3), {}
     dropped(function()

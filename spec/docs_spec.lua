@@ -320,6 +320,23 @@ describe("the pages", function()
     end
   end)
 
+  -- A row of a table names files, and how many lines they have, or how many of them are to be read.
+  it("say how long files are, to a tenth", function()
+    local rows = 0
+    for names, count, text in read("CONTRIBUTING.md"):gmatch("\n| ([^|]+) | (%d+) | ([^\n]+)") do
+      local lines, folder = 0, ""
+      for name in names:gmatch("`([^`]+)`") do
+        if not name:find("/") then name = folder .. name end
+        folder = name:match("^.*/")
+        lines = lines + select(2, read(name):gsub("\n", ""))
+      end
+      rows = rows + 1
+      lines = tonumber(text:match("read the first (%d+) lines")) or lines
+      assert.is_true(math.abs(count - lines) <= lines / 10, names .. " has " .. lines)
+    end
+    assert.is_true(rows > 8, rows)
+  end)
+
   it("that are read first are short", function()
     local _, words = read("README.md"):gsub("%S+", "")
     assert.is_true(words <= 1800, words)

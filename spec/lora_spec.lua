@@ -200,6 +200,25 @@ describe("nn.lora", function()
     assert.same(run(function(f) return f end), run(heed.capture))
   end)
 
+  it("merged follows its weights after an error, too", function()
+    local model, row = nn.Sequential{nn.Linear(4, 4), nn.Linear(4, 4)}, heed.ones(1, 4)
+    local adapters = disturbed(nn.lora(model, {rank = 2, targets = {"1", "2"}}))
+    adapters:merge()
+    for _, call in ipairs{function() return model(row) end, adapters.merge} do
+      for _, name in ipairs{"1", "2"} do
+        local up = adapters[name].up
+        heed.no_grad(function() model[1].weight:mul_(2) end)
+        adapters[name].up = heed.ones(9, 9)
+        assert.is_false(pcall(call, adapters))
+        adapters[name].up = up
+        local merged = model(row)
+        adapters:unmerge()
+        assert.is_true(merged:allclose(model(row), {rtol = 1e-5, atol = 1e-6}))
+        adapters:merge()
+      end
+    end
+  end)
+
   it("merges once, as long as weights and adapters stay what they are", function()
     local model = new()
     disturbed(nn.lora(model, {rank = 3, targets = ALL})):merge()

@@ -128,15 +128,16 @@ describe("mutate", function()
   it("lists what no spec finds, or not in time, and changes nothing", function()
     local at <close> = tree()
     local said = output_of(RUN:format(at.folder, "", "spec=spec/count_spec.lua lua"))
-    local lines = {}
-    for line in said:gmatch("lua/count.lua:[^\n]+") do lines[#lines + 1] = line end
-    table.sort(lines)
-    assert.same({"lua/count.lua:3:24: + -> - (found: no end in time)",
-                 "lua/count.lua:3:26: 1 -> 0 (found: no end in time)",
-                 "lua/count.lua:4:17: and -> or", "lua/count.lua:4:21: 7 -> 6",
-                 "lua/count.lua:4:21: 7 -> 8"}, lines, said)
-    assert.matches("\n12 planted, 9 found %(75 %%%), 2 of them by the end of their time, 3 survive; ",
-                   said)
+    local survivors, late = {}, {}
+    for line in said:gmatch("lua/count.lua:([^\n]+)") do
+      local place = line:match("^(.*) %(found: no end in time%)$")
+      if place then late[place] = true else survivors[#survivors + 1] = line end
+    end
+    table.sort(survivors)
+    assert.same({"4:17: and -> or", "4:21: 7 -> 6", "4:21: 7 -> 8"}, survivors, said)
+    assert.is_true(late["3:24: + -> -"] and late["3:26: 1 -> 0"], said)
+    assert.matches("\n12 planted, 9 found %(75 %%%), %d+ of them by the end of their time, "
+                   .. "3 survive; ", said)
     check_unchanged(at.folder)
   end)
 
@@ -168,7 +169,8 @@ describe("mutate", function()
   it("builds what it changed, and runs programs of C", function()
     local at <close> = tree()
     local said = output_of(RUN:format(at.folder, "", "spec=spec/c/less.c src"))
-    assert.equal("2 planted, 2 found (100 %), 0 survive; 0 compile to nothing new\n", said)
+    assert.matches("^2 planted, 2 found %(100 %%%).*, 0 survive; 0 compile to nothing new\n$",
+                   said)
     check_unchanged(at.folder)
   end)
 
@@ -178,7 +180,8 @@ describe("mutate", function()
     write(at.folder .. "/Makefile", makefile)
     write(at.folder .. "/src/none.c", "int none;\n")
     local said = output_of(RUN:format(at.folder, "", "spec=spec/c/less.c src/less.c"))
-    assert.equal("2 planted, 2 found (100 %), 0 survive; 0 compile to nothing new\n", said)
+    assert.matches("^2 planted, 2 found %(100 %%%).*, 0 survive; 0 compile to nothing new\n$",
+                   said)
   end)
 
   it("tries what survives in other kinds of build", function()
@@ -187,10 +190,10 @@ describe("mutate", function()
                  .. "  return b > a;\n#endif\n}\n"
     write(at.folder .. "/src/less.c", both)
     local run = RUN:format(at.folder, "", "%s spec=spec/c/less.c src")
-    assert.equal("3 planted, 3 found (100 %), 0 survive; 3 compile to nothing new\n",
-                 output_of(run:format "kinds=basic"))
-    assert.equal("6 planted, 6 found (100 %), 0 survive; 0 compile to nothing new\n",
-                 output_of(run:format "kinds='release basic'"))
+    assert.matches("^3 planted, 3 found %(100 %%%).*, 0 survive; 3 compile to nothing new\n$",
+                   output_of(run:format "kinds=basic"))
+    assert.matches("^6 planted, 6 found %(100 %%%).*, 0 survive; 0 compile to nothing new\n$",
+                   output_of(run:format "kinds='release basic'"))
     assert.equal(both, read(at.folder .. "/src/less.c"))
   end)
 

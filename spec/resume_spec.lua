@@ -191,6 +191,16 @@ describe("options of groups, in a run that resumes,", function()
     end
   end
 
+  it("are the optimiser's, whatever a program has put into its list of groups", function()
+    local function change(optimizer)
+      return function(step)
+        if step == 2 then optimizer.groups[3] = {} end
+        if step == 4 then optimizer.groups[2] = nil end
+      end
+    end
+    assert.is_table(run(optim.SGD, change, 5, {lr = 0.1}))
+  end)
+
   it("are those that on_step has set, so that it ends as one without a break", function()
     local sgd = {lr = 0.1, momentum = 0.9, nesterov = true}
     for change, given in pairs{[change_adam] = {optim.AdamW, {lr = 0.1}},

@@ -178,15 +178,11 @@ local function loss_of(o, x, ...)
 end
 
 
--- The tables with a field lr: the groups of an optimiser of ours, else the optimiser itself.
-local function rate_holders(optimizer)
-  return is_optimizer(optimizer) and optimizer.groups or {optimizer}
-end
-
-
+-- The rates of an optimiser's groups, or the one rate of an optimiser of a program's own.
 local function rates_of(optimizer)
-  local rates = {}
-  for i, group in ipairs(rate_holders(optimizer)) do rates[i] = group.lr end
+  if not is_optimizer(optimizer) then return {optimizer.lr} end
+  local rates = optimizers.options_of(optimizer)
+  for i, group in ipairs(rates) do rates[i] = group.lr end
   return rates
 end
 
@@ -197,7 +193,7 @@ local function set_rates(optimizer, rates, factor)
   if is_optimizer(optimizer) then
     core.set_fields(rate_fields(optimizer, scaled))
   else
-    for i, group in ipairs(rate_holders(optimizer)) do group.lr = scaled[i] end
+    optimizer.lr = scaled[1]
   end
 end
 
@@ -420,9 +416,8 @@ end
 ---has them
 ---@field every? integer steps between checkpoints; 1000 unless given
 ---@field resume? boolean go on from the checkpoint, if there is one, with its learning rates, which
----a schedule multiplies, and with those options of the optimiser's groups that the run has changed.
----What on_step has changed besides (parameters that are frozen or not, the mode of a part, a field
----such as a dropout's p) is in no checkpoint: the program changes it again
+---a schedule multiplies, and with those options of the optimiser's groups that the run has changed
+---and that add no state to it, as amsgrad would. Other changes by on_step are in no checkpoint
 ---@field log? string a path; one JSON object a line: step, loss, lr, and validation where there
 ---was one
 ---@field validate? heed.train.validate.options|fun(step: integer): number|heed.Tensor validations:

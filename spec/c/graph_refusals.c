@@ -84,8 +84,8 @@ static void gradients_fit (heed_context *cx) {
   check(heed_require_grad(x, true), "a leaf");
   refused(cx, !heed_set_gradient(x, pair), "grad: shape (4) expected, got (2)");
   refused(cx, !heed_set_gradient(x, wide), "grad: type float32 expected, got float64");
-  refused(cx, !heed_set_gradient(x, x), "grad: the gradient lies in the tensor's own memory, where "
-          "what is added to it would change the tensor; clone() it first");
+  refused(cx, !heed_set_gradient(x, x), "grad: the gradient lies in one stretch of memory with "
+          "the tensor, which a sum there may change; clone() it first");
   refused(cx, !heed_record_custom(cx, NULL, 1, &x, 1, &z), "custom: there is no backward function");
   check(heed_record_custom(cx, &custom, 1, &x, 1, &z), "an operation of the host's");
   refused(cx, !heed_backward(z, NULL, true), "custom: backward failed");

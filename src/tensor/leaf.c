@@ -29,10 +29,16 @@ static bool check_float (const heed_tensor *t) {
 }
 
 
+static void put_gradient (node *leaf, heed_tensor *gradient) {
+  capture_gradient(leaf, false);
+  node_put_gradient(leaf, gradient);
+}
+
+
 /* A frozen leaf has lost its gradient, and no pass adds to it. */
 static void set_frozen (node *leaf, bool frozen) {
   leaf->frozen = frozen;
-  node_put_gradient(leaf, NULL);
+  put_gradient(leaf, NULL);
 }
 
 
@@ -144,14 +150,8 @@ static bool check_gradient (const heed_tensor *t, const heed_tensor *g) {
     return core_fail(t->cx, "grad", "the tensor is on %s, the gradient on %s",
                      tensor_where(t)->name, tensor_where(g)->name);
   return !share_memory(t, g) ||
-         core_fail(t->cx, "grad", "the gradient lies in the tensor's own memory, where what is "
-                   "added to it would change the tensor; clone() it first");
-}
-
-
-static void put_gradient (node *leaf, heed_tensor *gradient) {
-  capture_gradient(leaf, false);
-  node_put_gradient(leaf, gradient);
+         core_fail(t->cx, "grad", "the gradient lies in one stretch of memory with the tensor, "
+                   "which a sum there may change; clone() it first");
 }
 
 

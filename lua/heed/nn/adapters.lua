@@ -88,8 +88,7 @@ local function adapter_of(layer)
 end
 
 
--- The tensors that `merged` was made of, and their versions. A copy of a layer has none, and merges
--- anew.
+-- What `merged` was made of, and what came of it. A copy of a layer has none, and merges anew.
 local sources = setmetatable({}, {__mode = "k"})
 
 local function source_of(layer)
@@ -101,28 +100,30 @@ end
 
 
 local function sum_of(layer)
-  local adapter = adapter_of(layer)
-  sources[layer] = source_of(layer)
-  recording.undo(function() sources[layer] = nil end)
+  local adapter, source = adapter_of(layer), source_of(layer)
   local weight, wide = layer.weight, wide_type(layer.weight)
-  return heed.keep(heed.no_grad(heed.autocast, false, function()
+  source.sum = heed.keep(heed.no_grad(heed.autocast, false, function()
     local more = adapter.up:to(wide):matmul(adapter.down:to(wide)) * adapter.scale
     local sum = weight:to(wide) + more
     return rawget(blocks, weight.dtype) and sum or sum:to(weight.dtype)
   end))
+  sources[layer] = source
+  recording.undo(function() sources[layer] = nil end)
+  return source.sum
 end
 
 
--- Whether W, A and B are what they were when they were merged.
+-- Whether the layer has the sum, and W, A and B are what they were when they were merged.
 local function is_fresh(layer)
   local was, is = sources[layer], source_of(layer)
-  return was ~= nil and rawequal(was[1], is[1]) and rawequal(was[2], is[2])
-         and rawequal(was[3], is[3]) and was.scale == is.scale and was.version == is.version
+  return was ~= nil and rawequal(layer.merged, was.sum) and rawequal(was[1], is[1])
+         and rawequal(was[2], is[2]) and rawequal(was[3], is[3]) and was.scale == is.scale
+         and was.version == is.version
 end
 
 
--- What a merged layer calls, made anew where W, A or B have changed. A replay, which reads the same
--- tensor, is refused where there is another one, or it would be made anew.
+-- The weight that a merged layer uses, made anew where W, A or B have changed. A replay, which reads
+-- the same tensor, is refused where there is another one, or it would be made anew.
 local function merged_of(layer)
   if not is_fresh(layer) then layer.merged = sum_of(layer) end
   local merged = field.tensor(layer, "merged")

@@ -72,10 +72,19 @@ end
 local function type_of(p) return HALVES[p.dtype] and "float32" or p.dtype end
 
 
--- The averages that an update moves, and their weights: lists that are kept until what they are of
--- changes, of which the same commit takes them away.
+-- Has one of them become blocks?
+local function any_in_blocks(weights)
+  for _, p in ipairs(weights) do
+    if parameter.in_blocks(p) then return true end
+  end
+  return false
+end
+
+
+-- The averages that an update moves, and their weights: lists that are kept until a weight becomes
+-- blocks, or what they are of changes, of which the same commit takes them away.
 local function lists_of(self)
-  if not self.lists then
+  if not self.lists or any_in_blocks(self.lists.weights) then
     local at = places(self)
     self.lists = {averages = chosen(self.averages, at), weights = chosen(self.parameters, at)}
   end

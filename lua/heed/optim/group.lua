@@ -292,13 +292,22 @@ function Group.new(kind, who, parameters, o, steps)
 end
 
 
--- The numbers of a step, as the captured work has them.
-local function numbers_of(self, step)
-  local numbers = {step = step}
+---All options, in a table of the caller's own.
+---@return table<string, number|boolean|number[]>
+function Group:all_options()
+  local all = {}
   for name in pairs(self.known) do
     local value = self.numbers[name]
-    numbers[name] = type(value) == "table" and {value[1], value[2]} or value
+    all[name] = type(value) == "table" and {value[1], value[2]} or value
   end
+  return all
+end
+
+
+-- The numbers of a step, as the captured work has them.
+local function numbers_of(self, step)
+  local numbers = self:all_options()
+  numbers.step = step
   return numbers
 end
 

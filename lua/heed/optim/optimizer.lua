@@ -318,6 +318,14 @@ local function rate_fields(self, rates)
 end
 
 
+-- The options of each group, whatever a script has put into `groups`.
+local function options_of(self)
+  local list = {}
+  for i, group in ipairs(self[INNER].groups) do list[i] = group:all_options() end
+  return list
+end
+
+
 -- The fields that set options of groups, by the numbers of groups and the names of options.
 local function option_fields(self, values)
   local list = {}
@@ -333,5 +341,5 @@ options.guard(Optimizer, {compare = 1, load_state = math.huge, state = 0, step =
               {is = is_optimizer, what = "an optimizer", variable = "opt"})
 
 
-return {is = is_optimizer, make = make, option_fields = option_fields, rate_fields = rate_fields,
-        step = step}
+return {is = is_optimizer, make = make, option_fields = option_fields, options_of = options_of,
+        rate_fields = rate_fields, step = step}

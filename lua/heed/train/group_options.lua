@@ -11,15 +11,8 @@ local group_options = {}
 ---@param optimizer heed.Optimizer
 ---@return table<string, number|boolean|number[]>[]
 function group_options.now(optimizer)
-  local all = {}
-  for i, group in ipairs(optimizers.is(optimizer) and optimizer.groups or {}) do
-    all[i] = {}
-    for name, value in pairs(group.options) do
-      if name ~= "lr" then
-        all[i][name] = type(value) == "table" and {value[1], value[2]} or value
-      end
-    end
-  end
+  local all = optimizers.is(optimizer) and optimizers.options_of(optimizer) or {}
+  for _, options in ipairs(all) do options.lr = nil end
   return all
 end
 
@@ -55,7 +48,7 @@ end
 ---others
 function group_options.read(optimizer, tensors)
   local values = {}
-  local groups = optimizers.is(optimizer) and #optimizer.groups or 0
+  local groups = #group_options.now(optimizer)
   for key, t in pairs(tensors) do
     local number, name = key:match("^(%d+)%.(.+)$")
     local i = math.tointeger(tonumber(number))
