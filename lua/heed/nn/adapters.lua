@@ -122,8 +122,8 @@ local function is_fresh(layer)
 end
 
 
--- The weight that a merged layer uses, made anew where W, A or B have changed. A replay, which reads
--- the same tensor, is refused where there is another one, or it would be made anew.
+-- The weight that a merged layer uses, made anew where W, A or B have changed. A replay, which
+-- reads the same tensor, is refused where there is another, or it would be made anew.
 local function merged_of(layer)
   if not is_fresh(layer) then layer.merged = sum_of(layer) end
   local merged = field.tensor(layer, "merged")
