@@ -1,5 +1,5 @@
--- What a program has written to model.generation stands in what models.save writes, be the model of
--- a directory or of a GGUF file, and become a directory or such a file.
+-- Values that a program has written to model.generation stand in the files of models.save, be the
+-- model of a directory or of a GGUF file, and become a directory or such a file.
 
 local directories = require "spec.support.directories"
 local heed = require "heed"

@@ -110,7 +110,7 @@ function generation.ids(own, name, most)
 end
 
 
----Those of ids that a model knows: no other one ever comes, and none need be kept from coming.
+---The ids that a model knows: no other one ever comes, and none need be kept from coming.
 ---@param ids integer[]
 ---@param most integer how many it knows
 ---@return integer[]
