@@ -88,6 +88,26 @@ describe("what model.generation says", function()
     end
   end)
 
+  it("passes over a file's keys that are no finite numbers, and keeps them", function()
+    local tensors, metadata, types = assert(heed.load "spec/golden/gguf/llama.gguf")
+    local wanted = assert(heed.models.load "spec/golden/gguf/llama.gguf").generation
+    for value, kind in next, {[math.huge] = "float32", [-math.huge] = "float32", x = "string"} do
+      for _, key in ipairs{"top_p", "top_k", "penalty_repeat"} do
+        metadata["general.sampling." .. key], types["general.sampling." .. key] = value, kind
+      end
+      metadata["general.sampling.temp"], types["general.sampling.temp"] = 0 / 0, "float32"
+      assert(heed.save(path, tensors, metadata, types))
+      local m = assert(heed.models.load(path))
+      assert.same(wanted, m.generation)
+      assert(heed.models.save(path, m, {replace = true}))
+      local _, own = assert(heed.load(path))
+      for _, key in ipairs{"top_p", "top_k", "penalty_repeat"} do
+        assert.equal(value, own["general.sampling." .. key])
+      end
+      assert.not_equal(own["general.sampling.temp"], own["general.sampling.temp"])
+    end
+  end)
+
   it("is refused where it is no table", function()
     local place <close> = directories.free()
     for _, row in ipairs{{"spec/golden/models/llama3", place.path},
