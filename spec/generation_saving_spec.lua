@@ -3,6 +3,7 @@
 
 local directories = require "spec.support.directories"
 local heed = require "heed"
+local message = require "spec.support.message"
 
 local FILES <const> = {
   ["config.json"] = "config.json", ["model.safetensors"] = "model.safetensors",
@@ -20,8 +21,8 @@ end)
 
 
 -- The model that is read of what was written, and what that does not say.
-local function again(m, place)
-  local done, left = heed.models.save(place, m)
+local function again(m, place, o)
+  local done, left = heed.models.save(place, m, o)
   assert.is_true(done, left)
   return assert(heed.models.load(place)), left
 end
@@ -116,6 +117,42 @@ describe("what model.generation says", function()
       m.generation = 5
       assert.error_matches(function() heed.models.save(row[2], m) end,
                            "models.CausalModel: a table expected as field 'generation', got 5")
+    end
+  end)
+
+  it("is refused where a key is no string, by functions that save and that generate", function()
+    local place <close> = directories.free()
+    for _, row in ipairs{{"spec/golden/models/llama3", place.path},
+                         {"spec/golden/models/llama3", path},
+                         {"spec/golden/gguf/llama.gguf", path}} do
+      local m = assert(heed.models.load(row[1], {dtype = "float32"}))
+      for _, own in ipairs{{2}, {2, top_p = 0.5}, {[true] = 1}} do
+        m.generation = own
+        local why = ("models.CausalModel: a table with strings as keys expected as field "
+                     .. "'generation', got one with %s as a key"):format(own[1] and 1 or true)
+        assert.matches(why, message(heed.models.save, row[2], m), 1, true)
+        assert.matches(why, message(m.generate, m, {1, 2}, {max = 1}), 1, true)
+        assert.matches(why, message(m.generate, m, {1, 2}, {max = 1, config = false}), 1, true)
+      end
+    end
+  end)
+
+  it("is what stands in its table, whatever a metatable says", function()
+    local class = {}
+    for _, event in ipairs{"__index", "__len", "__pairs"} do
+      class[event] = function() error(event) end
+    end
+    local function own()
+      local ids, texts = setmetatable({5, 6}, class), setmetatable({"@@@"}, class)
+      return setmetatable({eos_token_id = ids, suppress_tokens = ids, stop_strings = texts}, class)
+    end
+    for _, name in ipairs{"spec/golden/models/llama3", "spec/golden/gguf/llama.gguf"} do
+      local place <close> = directories.free()
+      local m = assert(heed.models.load(name, {dtype = "float32"}))
+      m.generation = own()
+      assert.equal(1, #m:generate({1, 2}, {max = 1}))
+      assert.same({5, 6}, again(m, place.path).generation.eos_token_id)
+      assert.is_truthy(again(m, path, {replace = true}))
     end
   end)
 end)

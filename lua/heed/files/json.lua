@@ -191,7 +191,7 @@ end
 
 -- The length of a list, nil if the table is none.
 local function length_of(value)
-  local n, keys = #value, 0
+  local n, keys = rawlen(value), 0
   for _ in next, value do keys = keys + 1 end
   if n ~= keys or n == 0 and not json.is_array(value) then return nil end
   return n
@@ -229,7 +229,7 @@ local write
 
 local function array_text(array, n, nonfinite, depth)
   local parts = {}
-  for i = 1, n do parts[i] = write(array[i], nonfinite, depth - 1) end
+  for i = 1, n do parts[i] = write(rawget(array, i), nonfinite, depth - 1) end
   return "[" .. table.concat(parts, ",") .. "]"
 end
 

@@ -1,5 +1,6 @@
 -- generation_config.json: how a model's words are chosen unless the caller says otherwise.
 
+local field = require "heed.internal.field"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local reading = require "heed.models.reading"
@@ -61,6 +62,12 @@ function generation.read(path, config)
 end
 
 
+---A copy of what holds for a model, by the keys of the file.
+---@param model heed.models.Model
+---@return table<string, any>
+function generation.of(model) return field.record(model, "generation") end
+
+
 -- Refuses keys that would change the words, and that nobody knows.
 local function check(own)
   for _, name in ipairs(options.names(own)) do
@@ -102,7 +109,7 @@ end
 function generation.ids(own, name, most)
   local value, ids = own[name], {}
   if value == nil then return ids end
-  for i, id in ipairs(type(value) == "table" and value or {value}) do
+  for i, id in options.entries(type(value) == "table" and value or {value}) do
     ids[i] = math.type(id) == "integer" and id >= 0 and id + 1 or wrong(name, "ids", id)
     if most and ids[i] > most then wrong(name, ("ids of at most %d"):format(most - 1), id) end
   end

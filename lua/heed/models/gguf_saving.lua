@@ -5,6 +5,7 @@
 local blocks = require "heed.internal.blocks"
 local building = require "heed.models.building"
 local core = require "heed.core"
+local generation = require "heed.models.generation"
 local gguf = require "heed.models.gguf"
 local gguf_tokenizer = require "heed.files.gguf_tokenizer"
 local gguf_types = require "heed.files.gguf_types"
@@ -135,17 +136,17 @@ local function id_of(key, id)
 end
 
 -- The ids that end a text: that of the tokenizer first.
-local function ends_of(model, special)
-  local value, ends = model.generation.eos_token_id, {special.eos}
-  for _, id in ipairs(type(value) == "table" and value or {value}) do
+local function ends_of(own, special)
+  local value, ends = own.eos_token_id, {special.eos}
+  for _, id in options.entries(type(value) == "table" and value or {value}) do
     if id ~= special.eos then ends[#ends + 1] = id_of("eos_token_id", id) end
   end
   return ends
 end
 
 
-local function put_ends(w, model, special)
-  local ends = ends_of(model, special)
+local function put_ends(w, own, special)
+  local ends = ends_of(own, special)
   if #ends > 1 + #layout.ends then
     refuse.with("generation_config.json: at most %d eos_token_id expected for a .gguf file, got %d",
                 1 + #layout.ends, #ends)
@@ -153,7 +154,7 @@ local function put_ends(w, model, special)
   put(w, "tokenizer.ggml." .. gguf_tokenizer.ids.eos, ends[1], "uint32")
   for i, key in ipairs(layout.ends) do put(w, key, ends[i + 1], "uint32") end
   put(w, "tokenizer.ggml." .. gguf_tokenizer.ids.bos,
-      special.bos or id_of("bos_token_id", model.generation.bos_token_id), "uint32")
+      special.bos or id_of("bos_token_id", own.bos_token_id), "uint32")
 end
 
 
@@ -162,9 +163,8 @@ local IDLE <const> = {bos_token_id = true, eos_token_id = true, pad_token_id = t
                       do_sample = true, repetition_penalty = true}
 
 -- How words are drawn, as llama.cpp takes it; what has no key is left, and told.
-local function put_draws(w, model)
-  local own, known = model.generation, {}
-  local draws = own.do_sample == true
+local function put_draws(w, own)
+  local known, draws = {}, own.do_sample == true
   for key, row in next, layout.draws do
     known[row[1]] = draws
     if draws then put(w, key, own[row[1]], row[2]) end
@@ -229,8 +229,9 @@ end
 -- The metadata of a model that came from a directory.
 local function described(w, model, name, c)
   put_keys(w, name, c, w.tensors)
-  put_ends(w, model, put_tokenizer(w, model, c.taken.vocab_size))
-  put_draws(w, model)
+  local own = generation.of(model)
+  put_ends(w, own, put_tokenizer(w, model, c.taken.vocab_size))
+  put_draws(w, own)
   put_chats(w, model)
 end
 
@@ -244,15 +245,15 @@ end
 
 -- Keys of how words are chosen and where they end, anew; the tokenizer's own ids stay.
 local function put_words(w, model)
-  local special = {}
+  local own, special = generation.of(model), {}
   for _, part in ipairs{"bos", "eos"} do
     special[part] = w.metadata["tokenizer.ggml." .. gguf_tokenizer.ids[part]]
   end
   for _, key in ipairs(layout.ends) do w.metadata[key], w.types[key] = nil, nil end
   for key in next, layout.draws do w.metadata[key], w.types[key] = nil, nil end
   w.metadata[layout.PENALTY], w.types[layout.PENALTY] = nil, nil
-  put_ends(w, model, special)
-  put_draws(w, model)
+  put_ends(w, own, special)
+  put_draws(w, own)
 end
 
 

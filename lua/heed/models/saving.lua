@@ -4,8 +4,8 @@
 local blocks = require "heed.internal.blocks"
 local building = require "heed.models.building"
 local core = require "heed.core"
-local field = require "heed.internal.field"
 local first_parameter = require "heed.nn.first_parameter"
+local generation = require "heed.models.generation"
 local gguf_directory = require "heed.models.gguf_directory"
 local heed = require "heed"
 local json = require "heed.files.json"
@@ -76,7 +76,7 @@ end
 ---@return string? text of JSON; nil for a model of which nothing says it
 function saving.generation(model)
   if rawget(model, "generation") == nil then return nil end
-  return json.encode(field.table(model, "generation", "a table"))
+  return json.encode(generation.of(model))
 end
 
 

@@ -161,7 +161,7 @@ end
 
 local function read_options(model, given)
   local o = options.read("generate", given, known, torch_names.words)
-  o.own, o.most = generation.used(model.generation, o.config), most_of(model)
+  o.own, o.most = generation.used(generation.of(model), o.config), most_of(model)
   for _, name in ipairs{"on_text", "on_token"} do
     if o[name] ~= nil then options.callable("generate", "option " .. name, o[name]) end
   end
