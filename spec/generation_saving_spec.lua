@@ -67,6 +67,18 @@ describe("what model.generation says", function()
     assert.equal(7, again(m, to.path).generation.max_new_tokens)
   end)
 
+  it("has lists under keys that heed follows, also empty ones, and no others", function()
+    local from <close> = directories.make("llama3", FILES)
+    for _, row in ipairs(sources(from)) do
+      local to <close> = directories.free()
+      row[1].generation = {eos_token_id = {}, bos_token_id = {}, suppress_tokens = {},
+                           stop_strings = {}, other_config = {}}
+      again(row[1], to.path)
+      assert.equal('{"bos_token_id":[],"eos_token_id":[],"other_config":{},"stop_strings":[],'
+                   .. '"suppress_tokens":[]}\n', directories.read(to.path .. NAME))
+    end
+  end)
+
   it("is written as a GGUF file has it, behind the end of its tokenizer", function()
     local from <close> = directories.make("llama3", FILES)
     for _, row in ipairs(sources(from)) do

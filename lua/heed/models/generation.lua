@@ -2,6 +2,7 @@
 
 local field = require "heed.internal.field"
 local heed = require "heed"
+local json = require "heed.files.json"
 local options = require "heed.internal.options"
 local reading = require "heed.models.reading"
 
@@ -11,7 +12,7 @@ local generation = {}
 
 -- What changes no words, or none that heed gives.
 local HARMLESS <const> = {
-  "_from_model_config", "bos_token_id", "cache_config", "cache_implementation", "compile_config",
+  "_from_model_config", "cache_config", "cache_implementation", "compile_config",
   "continuous_batching_config", "disable_compile", "is_assistant", "low_memory", "max_cache_len",
   "output_attentions", "output_hidden_states", "output_logits", "output_scores", "pad_token_id",
   "prefill_chunk_size", "return_dict_in_generate", "return_legacy_cache", "transformers_version",
@@ -23,9 +24,9 @@ local HARMLESS <const> = {
   "target_lookbehind", "use_mtp",
 }
 
--- Keys that heed follows.
+-- Keys that heed follows: values, and lists of such.
 local KNOWN <const> = {
-  "begin_suppress_tokens", "decoder_start_token_id", "do_sample", "early_stopping",
+  "begin_suppress_tokens", "bos_token_id", "decoder_start_token_id", "do_sample", "early_stopping",
   "eos_token_id", "forced_bos_token_id", "forced_eos_token_id", "length_penalty", "max_length",
   "max_new_tokens", "min_length", "min_new_tokens", "min_p", "no_repeat_ngram_size", "num_beams",
   "repetition_penalty", "stop_strings", "suppress_tokens", "temperature", "top_k", "top_p",
@@ -66,6 +67,20 @@ end
 ---@param model heed.models.Model
 ---@return table<string, any>
 function generation.of(model) return field.record(model, "generation") end
+
+
+---The file's text for a model, by which changes since it was read are seen, too.
+---@param model heed.models.Model
+---@return string? text of JSON; nil for a model of which nothing says how words are chosen
+function generation.text(model)
+  if rawget(model, "generation") == nil then return nil end
+  local own = generation.of(model)
+  for _, name in ipairs(KNOWN) do
+    local is_empty = type(own[name]) == "table" and next(own[name]) == nil
+    if is_empty and not rawequal(own[name], json.null) then own[name] = json.array{} end
+  end
+  return json.encode(own)
+end
 
 
 -- Refuses keys that would change the words, and that nobody knows.

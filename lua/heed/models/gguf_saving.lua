@@ -267,7 +267,7 @@ local function kept(w, model, name, c, published)
   end
   w.metadata, w.types = copied(from.metadata), copied(from.types)
   for _, key in ipairs(WRITTEN) do w.metadata[key], w.types[key] = nil, nil end
-  if saving.generation(model) ~= model.origin.generation then put_words(w, model) end
+  if generation.text(model) ~= model.origin.generation then put_words(w, model) end
   local unchanged = w.tensors[layout.FREQUENCIES] == nil
   local own = {metadata = {}, types = {}, left = {}, tensors = w.tensors}
   put_keys(own, name, c, w.tensors)
