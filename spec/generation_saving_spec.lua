@@ -149,6 +149,58 @@ describe("what model.generation says", function()
     end
   end)
 
+  it("is refused by key where JSON has no form for a value", function()
+    local circle, nan = {}, 0 / 0
+    circle.x = circle
+    local place <close> = directories.free()
+    for _, row in ipairs{{"spec/golden/models/llama3", place.path},
+                         {"spec/golden/gguf/llama.gguf", path}} do
+      local m = assert(heed.models.load(row[1], {dtype = "float32"}))
+      for _, case in ipairs{
+        {"top_p", nan, "a finite number expected, got %-?nan"},
+        {"top_p", math.huge, "a finite number expected, got inf"},
+        {"x", print, "a string, number, boolean, table or json.null expected, got function"},
+        {"x", heed.ones(2), "a string, number, boolean, table or json.null expected, got userdata"},
+        {"x", circle, "nested too deep, or in a circle"},
+        {"x", {[3] = 1}, "a list or a table with strings as keys expected, got the key 3"},
+        {"x", "\255", "UTF%-8 expected, got the string \"\255\""},
+      } do
+        m.generation = {top_k = 5, [case[1]] = case[2]}
+        local done, why = heed.models.save(row[2], m)
+        assert.is_nil(done)
+        local wanted = '^models.save: generation_config.json: "%s": %s$'
+        assert.matches(wanted:format(case[1], case[3]), why)
+        assert.is_nil(io.open(row[2]))
+      end
+    end
+  end)
+
+  it("is refused where a .gguf file's key has no room for a number", function()
+    for _, name in ipairs{"spec/golden/models/llama3", "spec/golden/gguf/llama.gguf"} do
+      local m = assert(heed.models.load(name, {dtype = "float32"}))
+      for _, case in ipairs{
+        {"top_k", "5", "int32", "the string '5'"}, {"top_k", 1.5, "int32", "1.5"},
+        {"top_k", 1 << 31, "int32", "2147483648"}, {"min_p", true, "float32", "true"},
+        {"temperature", 1e39, "float32", "1e%+39"},
+        {"repetition_penalty", "2", "float32", "the string '2'"},
+      } do
+        m.generation = {do_sample = true, [case[1]] = case[2]}
+        local done, why = heed.models.save(path, m)
+        assert.is_nil(done)
+        assert.matches(("^models.save: generation_config.json: %s as %s expected for a .gguf file, "
+                        .. "got %s$"):format(case[1], case[3], case[4]), why)
+      end
+    end
+    local m = assert(heed.models.load("spec/golden/models/llama3"))
+    for _, value in ipairs{0 / 0, math.huge} do
+      m.generation = {do_sample = true, top_p = value}
+      assert.matches("top_p as float32 expected for a .gguf file, got ",
+                     select(2, heed.models.save(path, m)), 1, true)
+    end
+    m.generation.top_p, m.generation.top_k = 1, 5.0
+    assert.equal(5, again(m, path).generation.top_k)
+  end)
+
   it("is what stands in its table, whatever a metatable says", function()
     local class = {}
     for _, event in ipairs{"__index", "__len", "__pairs"} do

@@ -5,6 +5,7 @@ local heed = require "heed"
 local json = require "heed.files.json"
 local options = require "heed.internal.options"
 local reading = require "heed.models.reading"
+local refuse = require "heed.internal.refuse"
 
 local fail = heed.fail
 
@@ -71,13 +72,18 @@ function generation.of(model) return field.record(model, "generation") end
 
 ---The file's text for a model, by which changes since it was read are seen, too.
 ---@param model heed.models.Model
----@return string? text of JSON; nil for a model of which nothing says how words are chosen
+---@return string? text of JSON; nil for a model of which nothing says how words are chosen. Values
+---without a form in JSON are refused
 function generation.text(model)
   if rawget(model, "generation") == nil then return nil end
   local own = generation.of(model)
   for _, name in ipairs(KNOWN) do
     local is_empty = type(own[name]) == "table" and next(own[name]) == nil
     if is_empty and not rawequal(own[name], json.null) then own[name] = json.array{} end
+  end
+  for _, name in ipairs(options.names(own)) do
+    local text, why = json.text{[name] = own[name]}
+    if not text then refuse.with("generation_config.json: %s: %s", refuse.quoted(name), why) end
   end
   return json.encode(own)
 end

@@ -10,6 +10,7 @@ local gguf = require "heed.models.gguf"
 local gguf_tokenizer = require "heed.files.gguf_tokenizer"
 local gguf_types = require "heed.files.gguf_types"
 local gguf_vocabulary = require "heed.files.gguf_vocabulary"
+local gguf_writer = require "heed.files.gguf_writer"
 local heed = require "heed"
 local layout = require "heed.models.gguf_layout"
 local loading = require "heed.tokenizer.loading"
@@ -162,15 +163,24 @@ end
 local IDLE <const> = {bos_token_id = true, eos_token_id = true, pad_token_id = true,
                       do_sample = true, repetition_penalty = true}
 
+-- A number of generation_config.json, where it is given, as a type of GGUF has it.
+local function number_of(key, value, type)
+  local is_finite = math.type(value) and value - value == 0
+  if value == nil or is_finite and gguf_writer.holds(type, value) then return value end
+  refuse.with("generation_config.json: %s as %s expected for a .gguf file, got %s", key, type,
+              options.kind(value))
+end
+
 -- How words are drawn, as llama.cpp takes it; what has no key is left, and told.
 local function put_draws(w, own)
   local known, draws = {}, own.do_sample == true
   for key, row in next, layout.draws do
     known[row[1]] = draws
-    if draws then put(w, key, own[row[1]], row[2]) end
+    if draws then put(w, key, number_of(row[1], own[row[1]], row[2]), row[2]) end
   end
   if draws and own.temperature == nil then put(w, "general.sampling.temp", 1.0, "float32") end
-  put(w, layout.PENALTY, own.repetition_penalty, "float32")
+  put(w, layout.PENALTY, number_of("repetition_penalty", own.repetition_penalty, "float32"),
+      "float32")
   for name, value in next, own do
     local is_idle = known[name] or IDLE[name] or name:sub(1, 1) == "_"
                     or type(value) == "boolean" or name == "transformers_version"
