@@ -90,7 +90,9 @@ describe("what model.generation says", function()
       assert.same({true, 0.5, 1.25}, {own.do_sample, own.top_p, own.repetition_penalty})
       local ends = type(own.eos_token_id) == "table" and own.eos_token_id or {own.eos_token_id}
       assert.equal(5, ends[#ends])
-      assert.same({["generation_config.json: max_new_tokens"] = "GGUF has no key for it"}, left)
+      local has_own = ends[2] and "GGUF has the tokenizer's, too" or nil
+      assert.same({["generation_config.json: max_new_tokens"] = "GGUF has no key for it",
+                   ["generation_config.json: eos_token_id"] = has_own}, left)
       os.remove(path)
       assert.same(own, (again(other, path)).generation)
       other.generation = {eos_token_id = ends[1]}
@@ -118,6 +120,26 @@ describe("what model.generation says", function()
         assert.equal(value, own["general.sampling." .. key])
       end
       assert.not_equal(own["general.sampling.temp"], own["general.sampling.temp"])
+    end
+  end)
+
+  it("is told where the tokenizer's own ids stand in a GGUF file in its place", function()
+    for _, row in ipairs{{"spec/golden/models/llama3", 680, 682},
+                         {"spec/golden/gguf/llama.gguf", 1, 2}} do
+      local m, first, last = assert(heed.models.load(row[1], {dtype = "float32"})), row[2], row[3]
+      for _, case in ipairs{
+        {first, last}, {first, {5, last}}, {nil, nil}, {5, last, "bos"}, {"x", last, "bos"},
+        {first, {}, nil, "eos"}, {first, {5, 6}, nil, "eos"}, {5, 5, "bos", "eos"},
+      } do
+        m.generation = {bos_token_id = case[1], eos_token_id = case[2]}
+        local done, left = heed.models.save(path, m, {replace = true})
+        assert.is_true(done, left)
+        local wanted = {
+          ["generation_config.json: bos_token_id"] = case[3] and "GGUF has the tokenizer's",
+          ["generation_config.json: eos_token_id"] = case[4] and "GGUF has the tokenizer's, too",
+        }
+        assert.same(wanted, left or {})
+      end
     end
   end)
 

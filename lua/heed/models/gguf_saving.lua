@@ -128,6 +128,7 @@ end
 -- Words ------------------------------------------------------------------------
 
 local LARGEST_ID <const> = (1 << 32) - 1
+local TOKENIZERS <const> = "GGUF has the tokenizer's"       -- in the place of the model's id
 
 -- An id of generation_config.json, where it is given.
 local function id_of(key, id)
@@ -136,26 +137,34 @@ local function id_of(key, id)
               options.kind(id))
 end
 
--- The ids that end a text: that of the tokenizer first.
+-- The ids that end a text: that of the tokenizer first; and whether the model has it, too, or says
+-- nothing of ends.
 local function ends_of(own, special)
   local value, ends = own.eos_token_id, {special.eos}
+  local has_it = value == nil or special.eos == nil
   for _, id in options.entries(type(value) == "table" and value or {value}) do
-    if id ~= special.eos then ends[#ends + 1] = id_of("eos_token_id", id) end
+    if rawequal(id, special.eos) then has_it = true
+    else ends[#ends + 1] = id_of("eos_token_id", id) end
   end
-  return ends
+  return ends, has_it
 end
 
 
 local function put_ends(w, own, special)
-  local ends = ends_of(own, special)
+  local ends, has_it = ends_of(own, special)
   if #ends > 1 + #layout.ends then
     refuse.with("generation_config.json: at most %d eos_token_id expected for a .gguf file, got %d",
                 1 + #layout.ends, #ends)
   end
   put(w, "tokenizer.ggml." .. gguf_tokenizer.ids.eos, ends[1], "uint32")
   for i, key in ipairs(layout.ends) do put(w, key, ends[i + 1], "uint32") end
-  put(w, "tokenizer.ggml." .. gguf_tokenizer.ids.bos,
-      special.bos or id_of("bos_token_id", own.bos_token_id), "uint32")
+  local bos = own.bos_token_id
+  put(w, "tokenizer.ggml." .. gguf_tokenizer.ids.bos, special.bos or id_of("bos_token_id", bos),
+      "uint32")
+  if not has_it then w.left["generation_config.json: eos_token_id"] = TOKENIZERS .. ", too" end
+  if special.bos and bos ~= nil and not rawequal(bos, special.bos) then
+    w.left["generation_config.json: bos_token_id"] = TOKENIZERS
+  end
 end
 
 
