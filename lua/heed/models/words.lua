@@ -147,15 +147,19 @@ local function most_of(model)
 end
 
 
--- Ids that end the words: the file's, unless the caller gives some, or false for none.
+-- Ids that end the words: the file's, unless the caller gives some, or false for none. Of the file's
+-- some may never come.
 local function read_ends(o)
   if o.ends == nil then return generation.known(generation.ids(o.own, "eos_token_id"), o.most) end
   local given = type(o.ends) == "table" and o.ends or o.ends and {o.ends} or {}
   local list = options.whole("generate: option ends", given)
   for i, id in ipairs(list) do
     list[i] = options.count("generate", "option ends", id)
+    if list[i] > o.most then
+      fail("generate: an id of at most %d expected as option ends, got %d", o.most, list[i])
+    end
   end
-  return generation.known(list, o.most)
+  return list
 end
 
 
