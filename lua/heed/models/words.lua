@@ -147,8 +147,8 @@ local function most_of(model)
 end
 
 
--- Ids that end the words: the file's, of which some may never come, unless the caller gives some, or
--- false for none.
+-- Ids that end the words: the file's, of which some may never come, unless the caller gives some,
+-- or false for none.
 local function read_ends(o)
   if o.ends == nil then return generation.known(generation.ids(o.own, "eos_token_id"), o.most) end
   local given = type(o.ends) == "table" and o.ends or o.ends and {o.ends} or {}
