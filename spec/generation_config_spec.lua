@@ -244,9 +244,18 @@ describe("generation_config.json", function()
       assert.is_true(ids:equal(wanted))
       assert.equal("max", about.reason)
     end
-    assert.is_true(m:generate({1, 2}, {max = 3, ends = n + 1}):equal(wanted))
     m.generation.eos_token_id = wanted[1] - 1
     assert.is_false(m:generate({1, 2}, {max = 1}):equal(wanted[{{1, 1}}]))
+  end)
+
+  it("passes over such ends alone, not those of the caller", function()
+    local m, n = model("qwen2", {eos_token_id = 1 << 20})
+    assert.equal(1, #m:generate({1, 2}, {max = 1, ends = {n}}))
+    for _, ends in ipairs{n + 1, {1, n + 1}, {n + 1.0}} do
+      assert.matches(("generate: an id of at most %d expected as option ends, got %d$"):format(
+        n, n + 1), message(m.generate, m, {1, 2}, {max = 1, ends = ends}))
+    end
+    assert.equal(1, #m:generate({1, 2}, {max = 1}))
   end)
 
   it("is refused where a text would begin with an id that the model lacks", function()

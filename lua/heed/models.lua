@@ -203,7 +203,7 @@ local function load_gguf(path, o)
   model.tokenizer = tokenizer_of(file.metadata, path)
   model.origin = {
     path = path, source = source, tokenizer = model.tokenizer, files = {}, folders = {},
-    config = true, generation = saving.generation(model),
+    config = true, generation = generation.text(model),
     gguf = {metadata = file.metadata, types = file.types, dtypes = file.dtypes,
             is_paired = file.is_paired, is_typed = is_typed},
   }

@@ -38,7 +38,7 @@ static void draws (heed_context *cx) {
 }
 
 
-/* What is dropped in a pause serves the capture alone: no other tensor has its memory. */
+/* Tensors dropped in a pause serve the capture alone: no other tensor has their memory. */
 static void drops_in_pauses (heed_context *cx) {
   check(heed_capture_begin(cx, DEVICE), "a capture with a pause");
   heed_tensor *y = draw(cx);

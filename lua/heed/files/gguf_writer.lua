@@ -64,21 +64,34 @@ local function wrong(key, name, value)
 end
 
 
--- A number as bytes; of 64 bits without a sign it may be a text of digits.
-local function number_bytes(key, of, value)
+-- A number as bytes, nil where the type lacks it; of 64 bits without a sign it may be a text of
+-- digits.
+local function packed(of, value)
   local bits = of.name == "uint64" and type(value) == "string" and types.bits(value)
   if bits then return pack(of.format, bits) end
-  local n = type(value) == "number" and value or wrong(key, of.name, value)
+  if type(value) ~= "number" then return nil end
   if of.name:find("^float") then
-    local finite = n - n == 0
-    local bytes = pack(of.format, n)
+    local bytes = pack(of.format, value)
     local there = string.unpack(of.format, bytes)
-    return finite and there - there ~= 0 and wrong(key, of.name, value) or bytes
+    return (value - value ~= 0 or there - there == 0) and bytes or nil
   end
-  n = math.tointeger(n)
+  local n = math.tointeger(value)
   local good, bytes = pcall(pack, of.format, n)
-  if not n or not good or of.name == "uint64" and n < 0 then wrong(key, of.name, value) end
-  return bytes
+  return n and good and (of.name ~= "uint64" or n >= 0) and bytes or nil
+end
+
+
+local function number_bytes(key, of, value)
+  return packed(of, value) or wrong(key, of.name, value)
+end
+
+
+---Whether a type of numbers has a value.
+---@param name string of the type
+---@param value any
+---@return boolean
+function gguf_writer.holds(name, value)
+  return packed(types.values[types.by_name[name]], value) ~= nil
 end
 
 

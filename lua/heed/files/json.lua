@@ -164,7 +164,7 @@ end
 
 local function string_text(value)
   if not utf8.len(value) then
-    heed.fail("json.encode: UTF-8 expected, got the string %s", quoted(value))
+    reject("UTF-8 expected, got the string %s", quoted(value))
   end
   return '"' .. value:gsub('[\0-\31"\\]', escape) .. '"'
 end
@@ -185,13 +185,13 @@ end
 local function number_text(value, nonfinite)
   if math.type(value) == "integer" then return tostring(value) end
   if value - value == 0 then return float_text(value) end
-  return nonfinite or heed.fail("json.encode: a finite number expected, got %s", tostring(value))
+  return nonfinite or reject("a finite number expected, got %s", tostring(value))
 end
 
 
 -- The length of a list, nil if the table is none.
 local function length_of(value)
-  local n, keys = #value, 0
+  local n, keys = rawlen(value), 0
   for _ in next, value do keys = keys + 1 end
   if n ~= keys or n == 0 and not json.is_array(value) then return nil end
   return n
@@ -215,8 +215,7 @@ local function sorted_names(object)
   local names = {}
   for name in next, object do
     if type(name) ~= "string" then
-      heed.fail("json.encode: a list or a table with strings as keys expected, got the key %s",
-        tostring(name))
+      reject("a list or a table with strings as keys expected, got the key %s", tostring(name))
     end
     names[#names + 1] = name
   end
@@ -229,7 +228,7 @@ local write
 
 local function array_text(array, n, nonfinite, depth)
   local parts = {}
-  for i = 1, n do parts[i] = write(array[i], nonfinite, depth - 1) end
+  for i = 1, n do parts[i] = write(rawget(array, i), nonfinite, depth - 1) end
   return "[" .. table.concat(parts, ",") .. "]"
 end
 
@@ -244,7 +243,7 @@ end
 
 
 local function table_text(value, nonfinite, depth)
-  if depth < 0 then heed.fail("json.encode: nested too deep, or in a circle") end
+  if depth < 0 then reject("nested too deep, or in a circle") end
   local n = length_of(value)
   if n then return array_text(value, n, nonfinite, depth) end
   return object_text(value, nonfinite, depth)
@@ -258,16 +257,28 @@ function write(value, nonfinite, depth)
   if kind == "number" then return number_text(value, nonfinite) end
   if kind == "boolean" then return tostring(value) end
   if kind == "table" then return table_text(value, nonfinite, depth) end
-  heed.fail("json.encode: a string, number, boolean, table or json.null expected, got %s", kind)
+  reject("a string, number, boolean, table or json.null expected, got %s", kind)
 end
 
 
----Writes a value as JSON on one line, names sorted.
+---A value as JSON on one line, names sorted.
 ---@param value any
----@param nonfinite? string what to write for NaN and infinities, such as "null"; else they raise
+---@param nonfinite? string what to write for NaN and infinities, such as "null"; else they are
+---refused
+---@return string? text nil where JSON has no form for the value
+---@return string? message
+function json.text(value, nonfinite)
+  return refuse.try(write, value, nonfinite, DEPTH - 1)
+end
+
+
+---The same, where a value without a form is a wrong call.
+---@param value any
+---@param nonfinite? string
 ---@return string
 function json.encode(value, nonfinite)
-  return write(value, nonfinite, DEPTH - 1)
+  local text, why = json.text(value, nonfinite)
+  return text or heed.fail("json.encode: %s", why)
 end
 
 

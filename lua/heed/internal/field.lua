@@ -111,4 +111,21 @@ function field.table(layer, name, what)
 end
 
 
+---A copy of a table of values by names; its metatable is a program's, and says nothing.
+---@param layer heed.Module
+---@param name string
+---@return table<string, any>
+function field.record(layer, name)
+  local own = {}
+  for key, value in next, field.table(layer, name, "a table") do
+    if type(key) ~= "string" then
+      heed.fail("%s: a table with strings as keys expected as field '%s', got one with %s as a key",
+                who(layer), name, options.kind(key))
+    end
+    own[key] = value
+  end
+  return own
+end
+
+
 return field

@@ -1,8 +1,11 @@
 -- generation_config.json: how a model's words are chosen unless the caller says otherwise.
 
+local field = require "heed.internal.field"
 local heed = require "heed"
+local json = require "heed.files.json"
 local options = require "heed.internal.options"
 local reading = require "heed.models.reading"
+local refuse = require "heed.internal.refuse"
 
 local fail = heed.fail
 
@@ -10,7 +13,7 @@ local generation = {}
 
 -- What changes no words, or none that heed gives.
 local HARMLESS <const> = {
-  "_from_model_config", "bos_token_id", "cache_config", "cache_implementation", "compile_config",
+  "_from_model_config", "cache_config", "cache_implementation", "compile_config",
   "continuous_batching_config", "disable_compile", "is_assistant", "low_memory", "max_cache_len",
   "output_attentions", "output_hidden_states", "output_logits", "output_scores", "pad_token_id",
   "prefill_chunk_size", "return_dict_in_generate", "return_legacy_cache", "transformers_version",
@@ -22,9 +25,9 @@ local HARMLESS <const> = {
   "target_lookbehind", "use_mtp",
 }
 
--- Keys that heed follows.
+-- Keys that heed follows: values, and lists of such.
 local KNOWN <const> = {
-  "begin_suppress_tokens", "decoder_start_token_id", "do_sample", "early_stopping",
+  "begin_suppress_tokens", "bos_token_id", "decoder_start_token_id", "do_sample", "early_stopping",
   "eos_token_id", "forced_bos_token_id", "forced_eos_token_id", "length_penalty", "max_length",
   "max_new_tokens", "min_length", "min_new_tokens", "min_p", "no_repeat_ngram_size", "num_beams",
   "repetition_penalty", "stop_strings", "suppress_tokens", "temperature", "top_k", "top_p",
@@ -58,6 +61,31 @@ function generation.read(path, config)
     if own[name] == nil and (math.type(value) or type(value) == "table") then own[name] = value end
   end
   return own
+end
+
+
+---A copy of what holds for a model, by the keys of the file.
+---@param model heed.models.Model
+---@return table<string, any>
+function generation.of(model) return field.record(model, "generation") end
+
+
+---The file's text for a model, by which changes since it was read are seen, too.
+---@param model heed.models.Model
+---@return string? text of JSON; nil for a model of which nothing says how words are chosen. Values
+---without a form in JSON are refused
+function generation.text(model)
+  if rawget(model, "generation") == nil then return nil end
+  local own = generation.of(model)
+  for _, name in ipairs(KNOWN) do
+    local is_empty = type(own[name]) == "table" and next(own[name]) == nil
+    if is_empty and not rawequal(own[name], json.null) then own[name] = json.array{} end
+  end
+  for _, name in ipairs(options.names(own)) do
+    local text, why = json.text{[name] = own[name]}
+    if not text then refuse.with("generation_config.json: %s: %s", refuse.quoted(name), why) end
+  end
+  return json.encode(own)
 end
 
 
@@ -102,7 +130,7 @@ end
 function generation.ids(own, name, most)
   local value, ids = own[name], {}
   if value == nil then return ids end
-  for i, id in ipairs(type(value) == "table" and value or {value}) do
+  for i, id in options.entries(type(value) == "table" and value or {value}) do
     ids[i] = math.type(id) == "integer" and id >= 0 and id + 1 or wrong(name, "ids", id)
     if most and ids[i] > most then wrong(name, ("ids of at most %d"):format(most - 1), id) end
   end
@@ -110,7 +138,7 @@ function generation.ids(own, name, most)
 end
 
 
----Those of ids that a model knows: no other one ever comes, and none need be kept from coming.
+---The ids that a model knows: no other one ever comes, and none need be kept from coming.
 ---@param ids integer[]
 ---@param most integer how many it knows
 ---@return integer[]

@@ -179,12 +179,16 @@ local function unpair(tensors, head_dim)
 end
 
 
--- How words are chosen, as a generation_config.json has it.
+-- How words are chosen, as a generation_config.json has it, less what is no finite number there.
 local function generation_of(metadata)
   local own, ends = {}, {}
   local function id(key)
     local value = metadata[key]
     return math.type(value) == "integer" and value or nil
+  end
+  local function number(key)
+    local value = metadata[key]
+    return type(value) == "number" and value - value == 0 and shortest(value) or nil
   end
   local keys = gguf_tokenizer.ids
   own.bos_token_id = id("tokenizer.ggml." .. keys.bos)
@@ -192,10 +196,10 @@ local function generation_of(metadata)
   for _, key in ipairs(layout.ends) do ends[#ends + 1] = id(key) end
   own.eos_token_id = #ends > 1 and ends or ends[1]
   for key, there in next, layout.draws do
-    local value = metadata[key]
-    if type(value) == "number" then own[there[1]], own.do_sample = shortest(value), true end
+    local value = number(key)
+    if value then own[there[1]], own.do_sample = value, true end
   end
-  own.repetition_penalty = shortest(metadata[layout.PENALTY])
+  own.repetition_penalty = number(layout.PENALTY)
   return own
 end
 

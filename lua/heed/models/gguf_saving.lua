@@ -5,10 +5,12 @@
 local blocks = require "heed.internal.blocks"
 local building = require "heed.models.building"
 local core = require "heed.core"
+local generation = require "heed.models.generation"
 local gguf = require "heed.models.gguf"
 local gguf_tokenizer = require "heed.files.gguf_tokenizer"
 local gguf_types = require "heed.files.gguf_types"
 local gguf_vocabulary = require "heed.files.gguf_vocabulary"
+local gguf_writer = require "heed.files.gguf_writer"
 local heed = require "heed"
 local layout = require "heed.models.gguf_layout"
 local loading = require "heed.tokenizer.loading"
@@ -126,6 +128,7 @@ end
 -- Words ------------------------------------------------------------------------
 
 local LARGEST_ID <const> = (1 << 32) - 1
+local TOKENIZERS <const> = "GGUF has the tokenizer's"       -- in the place of the model's id
 
 -- An id of generation_config.json, where it is given.
 local function id_of(key, id)
@@ -134,26 +137,34 @@ local function id_of(key, id)
               options.kind(id))
 end
 
--- The ids that end a text: that of the tokenizer first.
-local function ends_of(model, special)
-  local value, ends = model.generation.eos_token_id, {special.eos}
-  for _, id in ipairs(type(value) == "table" and value or {value}) do
-    if id ~= special.eos then ends[#ends + 1] = id_of("eos_token_id", id) end
+-- The ids that end a text: that of the tokenizer first; and whether the model has it, too, or says
+-- nothing of ends.
+local function ends_of(own, special)
+  local value, ends = own.eos_token_id, {special.eos}
+  local has_it = value == nil or special.eos == nil
+  for _, id in options.entries(type(value) == "table" and value or {value}) do
+    if rawequal(id, special.eos) then has_it = true
+    else ends[#ends + 1] = id_of("eos_token_id", id) end
   end
-  return ends
+  return ends, has_it
 end
 
 
-local function put_ends(w, model, special)
-  local ends = ends_of(model, special)
+local function put_ends(w, own, special)
+  local ends, has_it = ends_of(own, special)
   if #ends > 1 + #layout.ends then
     refuse.with("generation_config.json: at most %d eos_token_id expected for a .gguf file, got %d",
                 1 + #layout.ends, #ends)
   end
   put(w, "tokenizer.ggml." .. gguf_tokenizer.ids.eos, ends[1], "uint32")
   for i, key in ipairs(layout.ends) do put(w, key, ends[i + 1], "uint32") end
-  put(w, "tokenizer.ggml." .. gguf_tokenizer.ids.bos,
-      special.bos or id_of("bos_token_id", model.generation.bos_token_id), "uint32")
+  local bos = own.bos_token_id
+  put(w, "tokenizer.ggml." .. gguf_tokenizer.ids.bos, special.bos or id_of("bos_token_id", bos),
+      "uint32")
+  if not has_it then w.left["generation_config.json: eos_token_id"] = TOKENIZERS .. ", too" end
+  if special.bos and bos ~= nil and not rawequal(bos, special.bos) then
+    w.left["generation_config.json: bos_token_id"] = TOKENIZERS
+  end
 end
 
 
@@ -161,16 +172,24 @@ end
 local IDLE <const> = {bos_token_id = true, eos_token_id = true, pad_token_id = true,
                       do_sample = true, repetition_penalty = true}
 
+-- A number of generation_config.json, where it is given, as a type of GGUF has it.
+local function number_of(key, value, type)
+  local is_finite = math.type(value) and value - value == 0
+  if value == nil or is_finite and gguf_writer.holds(type, value) then return value end
+  refuse.with("generation_config.json: %s as %s expected for a .gguf file, got %s", key, type,
+              options.kind(value))
+end
+
 -- How words are drawn, as llama.cpp takes it; what has no key is left, and told.
-local function put_draws(w, model)
-  local own, known = model.generation, {}
-  local draws = own.do_sample == true
+local function put_draws(w, own)
+  local known, draws = {}, own.do_sample == true
   for key, row in next, layout.draws do
     known[row[1]] = draws
-    if draws then put(w, key, own[row[1]], row[2]) end
+    if draws then put(w, key, number_of(row[1], own[row[1]], row[2]), row[2]) end
   end
   if draws and own.temperature == nil then put(w, "general.sampling.temp", 1.0, "float32") end
-  put(w, layout.PENALTY, own.repetition_penalty, "float32")
+  put(w, layout.PENALTY, number_of("repetition_penalty", own.repetition_penalty, "float32"),
+      "float32")
   for name, value in next, own do
     local is_idle = known[name] or IDLE[name] or name:sub(1, 1) == "_"
                     or type(value) == "boolean" or name == "transformers_version"
@@ -229,8 +248,9 @@ end
 -- The metadata of a model that came from a directory.
 local function described(w, model, name, c)
   put_keys(w, name, c, w.tensors)
-  put_ends(w, model, put_tokenizer(w, model, c.taken.vocab_size))
-  put_draws(w, model)
+  local own = generation.of(model)
+  put_ends(w, own, put_tokenizer(w, model, c.taken.vocab_size))
+  put_draws(w, own)
   put_chats(w, model)
 end
 
@@ -244,15 +264,15 @@ end
 
 -- Keys of how words are chosen and where they end, anew; the tokenizer's own ids stay.
 local function put_words(w, model)
-  local special = {}
+  local own, special = generation.of(model), {}
   for _, part in ipairs{"bos", "eos"} do
     special[part] = w.metadata["tokenizer.ggml." .. gguf_tokenizer.ids[part]]
   end
   for _, key in ipairs(layout.ends) do w.metadata[key], w.types[key] = nil, nil end
   for key in next, layout.draws do w.metadata[key], w.types[key] = nil, nil end
   w.metadata[layout.PENALTY], w.types[layout.PENALTY] = nil, nil
-  put_ends(w, model, special)
-  put_draws(w, model)
+  put_ends(w, own, special)
+  put_draws(w, own)
 end
 
 
@@ -266,7 +286,7 @@ local function kept(w, model, name, c, published)
   end
   w.metadata, w.types = copied(from.metadata), copied(from.types)
   for _, key in ipairs(WRITTEN) do w.metadata[key], w.types[key] = nil, nil end
-  if saving.generation(model) ~= model.origin.generation then put_words(w, model) end
+  if generation.text(model) ~= model.origin.generation then put_words(w, model) end
   local unchanged = w.tensors[layout.FREQUENCIES] == nil
   local own = {metadata = {}, types = {}, left = {}, tensors = w.tensors}
   put_keys(own, name, c, w.tensors)

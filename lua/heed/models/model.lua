@@ -147,8 +147,8 @@ end
 ---characters; false ends all
 ---@field stop? string|string[]|function texts at which it ends, without them; or whether the new
 ---ids so far end it
----@field ends? integer|integer[]|boolean ids that end it, in the place of the directory's; false:
----none
+---@field ends? integer|integer[]|boolean ids that the model knows and that end it, in the place of
+---the directory's; false: none
 ---@field logits? heed.Constraint|function as heed.generate takes it
 ---@field config? boolean whether generation_config.json holds, true unless given; its special ids
 ---do anyway

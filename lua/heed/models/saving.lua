@@ -4,8 +4,8 @@
 local blocks = require "heed.internal.blocks"
 local building = require "heed.models.building"
 local core = require "heed.core"
-local field = require "heed.internal.field"
 local first_parameter = require "heed.nn.first_parameter"
+local generation = require "heed.models.generation"
 local gguf_directory = require "heed.models.gguf_directory"
 local heed = require "heed"
 local json = require "heed.files.json"
@@ -71,15 +71,6 @@ local function dtype_of(model)
 end
 
 
----How a model chooses words, as text, by which changes since it was read are seen.
----@param model heed.models.Model
----@return string? text of JSON; nil for a model of which nothing says it
-function saving.generation(model)
-  if rawget(model, "generation") == nil then return nil end
-  return json.encode(field.table(model, "generation", "a table"))
-end
-
-
 ---Where a model came from, kept with it.
 ---@class heed.models.origin
 ---@field path string
@@ -103,7 +94,7 @@ function saving.origin(path, model, source)
   return {
     path = path, source = source, files = files, folders = folders, dtype = dtype_of(model),
     config = text ~= nil and json.encode(model.config), text = text, tokenizer = model.tokenizer,
-    generation = saving.generation(model),
+    generation = generation.text(model),
   }
 end
 
@@ -168,7 +159,7 @@ end
 -- generation_config.json where it is written anew: from a GGUF file, or with what has changed since
 -- it was read; nil: it is copied, or there is none.
 local function generation_text(model, origin)
-  local own = saving.generation(model)
+  local own = generation.text(model)
   local is_new = own and (own ~= origin.generation or origin.gguf and next(model.generation))
   return is_new and own .. "\n" or nil
 end

@@ -147,21 +147,25 @@ local function most_of(model)
 end
 
 
--- Ids that end the words: the file's, unless the caller gives some, or false for none.
+-- Ids that end the words: the file's, of which some may never come, unless the caller gives some,
+-- or false for none.
 local function read_ends(o)
   if o.ends == nil then return generation.known(generation.ids(o.own, "eos_token_id"), o.most) end
   local given = type(o.ends) == "table" and o.ends or o.ends and {o.ends} or {}
   local list = options.whole("generate: option ends", given)
   for i, id in ipairs(list) do
     list[i] = options.count("generate", "option ends", id)
+    if list[i] > o.most then
+      fail("generate: an id of at most %d expected as option ends, got %d", o.most, list[i])
+    end
   end
-  return generation.known(list, o.most)
+  return list
 end
 
 
 local function read_options(model, given)
   local o = options.read("generate", given, known, torch_names.words)
-  o.own, o.most = generation.used(model.generation, o.config), most_of(model)
+  o.own, o.most = generation.used(generation.of(model), o.config), most_of(model)
   for _, name in ipairs{"on_text", "on_token"} do
     if o[name] ~= nil then options.callable("generate", "option " .. name, o[name]) end
   end
