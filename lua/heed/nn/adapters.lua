@@ -125,8 +125,11 @@ end
 -- The weight that a merged layer uses, made anew where W, A or B have changed. A replay, which
 -- reads the same tensor, is refused where there is another, or it would be made anew.
 local function merged_of(layer)
-  if not is_fresh(layer) then layer.merged = sum_of(layer) end
   local merged = field.tensor(layer, "merged")
+  if not is_fresh(layer) then
+    merged = sum_of(layer)
+    layer.merged = merged
+  end
   recording.expect(function() return rawequal(layer.merged, merged) and is_fresh(layer) end)
   return merged
 end
