@@ -559,17 +559,17 @@ static void commits_whole_changes (heed_context *cx, heed_context *other) {
   check(heed_commit(cx, &c) && value_of(x) == 3 && value_of(y) == 1.5, "halfway");
   c.op = HEED_mul;
   check(heed_commit(cx, &c) && value_of(x) == 1.5 && value_of(y) == 0.75, "and half of that");
-  heed_tensor *twin = heed_call(cx, HEED_clone, (heed_value[]){heed_t(pair)}, 1);
+  heed_tensor *copy = heed_call(cx, HEED_clone, (heed_value[]){heed_t(pair)}, 1);
   heed_tensor *more = leaf(cx, 5), *gradients[] = {more, x};
   c = (heed_changes){.ntakers = 2, .takers = both, .givers = wrong, .gradients = gradients};
   refused(cx, !heed_commit(cx, &c) && value_of(x) == 1.5, "grad: shape (2) expected, got ()");
-  gradients[1] = twin;
+  gradients[1] = copy;
   check(heed_commit(cx, &c) && value_of(x) == 5 && gradient_of(x) == 5, "other memory");
   check(!heed_require_grad_all(cx, 2, (heed_tensor *[]){pair, away}, true) &&
         !heed_requires_grad(pair), "a leaf of another context");
   heed_clear(cx);
   check(heed_require_grad_all(cx, 2, both, false) && !heed_requires_grad(x), "no leaves");
-  heed_drop(x); heed_drop(y); heed_drop(to); heed_drop(away); heed_drop(pair); heed_drop(twin);
+  heed_drop(x); heed_drop(y); heed_drop(to); heed_drop(away); heed_drop(pair); heed_drop(copy);
   heed_drop(more); heed_drop(whole);
 }
 

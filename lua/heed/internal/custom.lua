@@ -51,8 +51,7 @@ local function take_floats(results, inputs)
     if is_tensor(y) and y.dtype:find("float") then
       local own = y:detach()
       if y.requires_grad or shares(y, inputs) or shares(y, list) then own = own:clone() end
-      results[i] = own
-      list[#list + 1] = results[i]
+      results[i], list[#list + 1] = own, own
       positions[#positions + 1] = i
     end
   end

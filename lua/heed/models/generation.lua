@@ -81,11 +81,12 @@ function generation.text(model)
     local is_empty = type(own[name]) == "table" and next(own[name]) == nil
     if is_empty and not rawequal(own[name], json.null) then own[name] = json.array{} end
   end
+  local text = json.text(own)
+  if text then return text end
   for _, name in ipairs(options.names(own)) do
-    local text, why = json.text{[name] = own[name]}
-    if not text then refuse.with("generation_config.json: %s: %s", refuse.quoted(name), why) end
+    local good, why = json.text{[name] = own[name]}
+    if not good then refuse.with("generation_config.json: %s: %s", refuse.quoted(name), why) end
   end
-  return json.encode(own)
 end
 
 
