@@ -9,6 +9,7 @@
 **   eight_NAME(b, i)     elements 8 i to 8 i + 7 of the block at b, a byte each, the first lowest
 **   scale_NAME(b, g)     of elements 16 g to 16 g + 15
 **   least_NAME(b, g)     what is added to them, 0 of a type that has none
+**   unsigned_NAME(b, i)  as eight_NAME, before what makes quants negative is taken off: of some types
 **
 ** Readers define EIGHTS, how functions are declared; half_at(b), a float16 at b; eight_at(b), the 8
 ** bytes there; and 'eights' with eights_at: the same, or a vector of 32 bytes, which blocks of 256
@@ -112,9 +113,11 @@ EIGHTS float least_q2_k (const uint8_t *b, int g) {
 
 
 /* Third bits, the other two, 16 scales of six bits, that of all. */
-EIGHTS eights eight_q3_k (const uint8_t *b, int i) {
-  return EIGHT_LESS(eight_twos(b + 32, i) | eight_ones(b, i) << 2, 4);
+EIGHTS eights unsigned_q3_k (const uint8_t *b, int i) {
+  return eight_twos(b + 32, i) | eight_ones(b, i) << 2;
 }
+
+EIGHTS eights eight_q3_k (const uint8_t *b, int i) { return EIGHT_LESS(unsigned_q3_k(b, i), 4); }
 
 EIGHTS float scale_q3_k (const uint8_t *b, int g) {
   const uint8_t *s = b + 96;
@@ -149,12 +152,13 @@ EIGHTS float least_q5_k (const uint8_t *b, int g) { return least_sixes(b, g >> 1
 
 /* 4 bits of each quant, of which 64 elements share 32 bytes in another order: 0 and 64 the first;
    2 bits of each, 16 scales of eight bits, that of all. */
-EIGHTS eights eight_q6_k (const uint8_t *b, int i) {
+EIGHTS eights unsigned_q6_k (const uint8_t *b, int i) {
   const int part = i >> 4, quarter = i >> 2 & 3;
   const uint8_t *low = b + 64 * part + 32 * (quarter & 1) + 8 * (i & 3);
-  const eights x = EIGHT_BITS(eights_at(low), 4 * (quarter >> 1), 4);
-  return EIGHT_LESS(x | eight_twos(b + 128, i) << 4, 32);
+  return EIGHT_BITS(eights_at(low), 4 * (quarter >> 1), 4) | eight_twos(b + 128, i) << 4;
 }
+
+EIGHTS eights eight_q6_k (const uint8_t *b, int i) { return EIGHT_LESS(unsigned_q6_k(b, i), 32); }
 
 EIGHTS float scale_q6_k (const uint8_t *b, int g) {
   return half_at(b + 208) * (float)(int8_t)b[192 + g];

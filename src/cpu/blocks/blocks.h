@@ -9,6 +9,7 @@
 #define blocks_h
 
 #include "cpu/blocks/decode.h"
+#include "cpu/blocks/maddubs.h"
 #include "cpu/blocks/round.h"
 #include "cpu/blocks/vnni_many.h"
 
@@ -72,6 +73,13 @@ static const char *blocks_unpack (cpu *self, const work *w) {
 #define SUM_WIDE (1 << 18)                     /* of values of w that stay in the next one */
 #define STOP_PRODUCTS (1 << 20)                /* products between two questions whether to stop */
 #define SUM_STOPS 1024                         /* rows of x between two questions whether to stop */
+
+/* Rows (M, K): element k is q[k] * scale[k / 32]; sum[k / 16] is that of 16 of them. */
+typedef struct rounded {
+  float *scale, *sum;
+  int8_t *q;
+} rounded;
+
 
 typedef struct block_product {
   cpu *self;
@@ -229,49 +237,6 @@ static void back_piece (void *arg, int64_t first, int64_t end) {
 }
 
 
-/* Quants of a row of w with those of 'rows' rows of x, which were rounded, from row m on. */
-INLINED void rounded_dots (const block_product *p, int64_t n, int64_t m, const int rows) {
-  const uint8_t *w = (const uint8_t *)p->w + n * p->w_row;
-  block_lanes sum[SPAN_ROWS] = {{0}}, rest[SPAN_ROWS] = {{0}};
-  span s;
-  for (int64_t k = 0; k < p->k; k += SPAN) {
-    const int now = (int)smaller(p->k - k, SPAN);
-    decode_span(p, w, k, now, &s);
-    for (int g = 0; g < now / ROUND_GROUP; g++) {
-      const group_quants v = group_load(s.q + g * ROUND_GROUP);
-      const block_lanes scale = group_scale(s.scale[2 * g], s.scale[2 * g + 1]);
-      UNROLL for (int r = 0; r < rows; r++) {
-        const int8_t *q = p->rounded.q + (m + r) * p->k + k + g * ROUND_GROUP;
-        const float each = p->rounded.scale[((m + r) * p->k + k) / ROUND_GROUP + g];
-        sum[r] += group_dot(v, q) * (scale * each);
-      }
-    }
-    for (int r = 0; p->decode->least && r < rows; r++) {
-      const float *sums = p->rounded.sum + ((m + r) * p->k + k) / DECODE_GROUP;
-      for (int i = 0; i < now / DECODE_GROUP; i += 4)
-        for (int l = 0; l < 4 && i + l < now / DECODE_GROUP; l++)
-          rest[r][l] += s.least[i + l] * sums[i + l];
-    }
-  }
-  for (int r = 0; r < rows; r++)
-    p->y[(m + r) * p->y_row + n] = block_sum(sum[r]) + block_sum(rest[r])
-                                   + (p->bias != NULL ? p->bias[n] : 0);
-}
-
-
-/* The rows of x that are read stay in the nearest cache. */
-static void rounded_piece (void *arg, int64_t first, int64_t end) {
-  const block_product *p = arg;
-  int64_t m = 0;
-  for (; m + SPAN_ROWS <= p->m; m += SPAN_ROWS)
-    for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k * SPAN_ROWS); n++)
-      rounded_dots(p, n, m, SPAN_ROWS);
-  for (; m < p->m; m++)
-    for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k); n++)
-      rounded_dots(p, n, m, 1);
-}
-
-
 #if defined(HAS_VNNI)
 
 typedef struct vnni_product {
@@ -304,7 +269,7 @@ static void vnni_row_piece (void *arg, int64_t first, int64_t end) {
   const bool soon = p->type == HEED_Q8_0 && p->self->reads_alone;
   const int64_t some = STOP_PRODUCTS / (p->k * p->m) + 1;
   for (int64_t n = first; n < end && !cpu_stopped(p->self); n += some) {
-    const vnni_rows at = {.w = (const uint8_t *)p->w + n * p->w_row, .w_row = p->w_row,
+    const product_rows at = {.w = (const uint8_t *)p->w + n * p->w_row, .w_row = p->w_row,
                           .n = smaller(some, end - n), .soon = soon, .y = p->y + n,
                           .bias = p->bias != NULL ? p->bias + n : NULL};
     v->type->products(&at, v->x, p->k, p->m, p->y_row);
@@ -411,16 +376,119 @@ static const char *vnni_run (block_product *p) {
 #endif
 
 
+#if defined(HAS_MADDUBS)
+
+typedef struct maddubs_product {
+  block_product *p;
+  const maddubs_type *type;
+  rounded_span *x;
+} maddubs_product;
+
+
+static void round_piece (void *arg, int64_t first, int64_t end) {
+  const maddubs_product *v = arg;
+  const block_product *p = v->p;
+  for (int64_t m = first; m < end; m++)
+    round_spans(v->x + m * spans_of(p->k), p->x + m * p->x_row, p->k, v->type->group, v->type->up);
+}
+
+
+/* Some rows of w at a time stay in the nearest cache while rows of x are multiplied by them. */
+static void rounded_piece (void *arg, int64_t first, int64_t end) {
+  const maddubs_product *v = arg;
+  const block_product *p = v->p;
+  const bool soon = p->type == HEED_Q8_0 && p->self->reads_alone;
+  const int64_t some = SUM_NEAR / p->w_row + 1;
+  for (int64_t n = first; n < end; n += some) {
+    product_rows at = {.w = (const uint8_t *)p->w + n * p->w_row, .w_row = p->w_row,
+                       .n = smaller(some, end - n), .soon = soon,
+                       .bias = p->bias != NULL ? p->bias + n : NULL};
+    for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += SUM_STOPS) {
+      at.y = p->y + m * p->y_row + n;
+      v->type->products(&at, v->x + m * spans_of(p->k), p->k, smaller(p->m - m, SUM_STOPS),
+                        p->y_row);
+    }
+  }
+}
+
+
+static const char *run_rounded (block_product *p) {
+  _Alignas(VECTOR_BYTES) rounded_span few[8];      /* one row, most often: memory takes its time */
+  const int64_t n = p->m * spans_of(p->k);
+  void *scratch = NULL;
+  rounded_span *x = n <= 8 ? few : aligned_scratch(p, (size_t)n * sizeof *x, &scratch);
+  if (x == NULL) return cpu_no_memory;
+  maddubs_product v = {.p = p, .type = &maddubs_types[p->type], .x = x};
+  pool_run(p->self->pool, p->m, 16384 / p->k + 1, round_piece, &v);
+  pool_run(p->self->pool, p->n, 65536 / (p->k * p->m) + 1, rounded_piece, &v);
+  cpu_scratch_free(scratch);
+  return NULL;
+}
+
+#else
+
+static void round_row (const rounded *to, const float *x, int64_t row, int64_t k) {
+  int8_t *q = to->q + row * k;
+  float *scale = to->scale + row * k / ROUND_GROUP, *sum = to->sum + row * k / DECODE_GROUP;
+  for (int64_t g = 0; g < k / ROUND_GROUP; g++, x += ROUND_GROUP, q += ROUND_GROUP) {
+    int32_t sums[2];
+    scale[g] = round_group(x, q, sums);
+    sum[2 * g] = scale[g] * (float)sums[0];
+    sum[2 * g + 1] = scale[g] * (float)sums[1];
+  }
+}
+
+
+/* Quants of a row of w with those of 'rows' rows of x, which were rounded, from row m on. */
+INLINED void rounded_dots (const block_product *p, int64_t n, int64_t m, const int rows) {
+  const uint8_t *w = (const uint8_t *)p->w + n * p->w_row;
+  block_lanes sum[SPAN_ROWS] = {{0}}, rest[SPAN_ROWS] = {{0}};
+  span s;
+  for (int64_t k = 0; k < p->k; k += SPAN) {
+    const int now = (int)smaller(p->k - k, SPAN);
+    decode_span(p, w, k, now, &s);
+    for (int g = 0; g < now / ROUND_GROUP; g++) {
+      const group_quants v = group_load(s.q + g * ROUND_GROUP);
+      const block_lanes scale = group_scale(s.scale[2 * g], s.scale[2 * g + 1]);
+      UNROLL for (int r = 0; r < rows; r++) {
+        const int8_t *q = p->rounded.q + (m + r) * p->k + k + g * ROUND_GROUP;
+        const float each = p->rounded.scale[((m + r) * p->k + k) / ROUND_GROUP + g];
+        sum[r] += group_dot(v, q) * (scale * each);
+      }
+    }
+    for (int r = 0; p->decode->least && r < rows; r++) {
+      const float *sums = p->rounded.sum + ((m + r) * p->k + k) / DECODE_GROUP;
+      for (int i = 0; i < now / DECODE_GROUP; i += 4)
+        for (int l = 0; l < 4 && i + l < now / DECODE_GROUP; l++)
+          rest[r][l] += s.least[i + l] * sums[i + l];
+    }
+  }
+  for (int r = 0; r < rows; r++)
+    p->y[(m + r) * p->y_row + n] = block_sum(sum[r]) + block_sum(rest[r])
+                                   + (p->bias != NULL ? p->bias[n] : 0);
+}
+
+
+/* The rows of x that are read stay in the nearest cache. */
+static void rounded_piece (void *arg, int64_t first, int64_t end) {
+  const block_product *p = arg;
+  int64_t m = 0;
+  for (; m + SPAN_ROWS <= p->m; m += SPAN_ROWS)
+    for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k * SPAN_ROWS); n++)
+      rounded_dots(p, n, m, SPAN_ROWS);
+  for (; m < p->m; m++)
+    for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k); n++)
+      rounded_dots(p, n, m, 1);
+}
+
+
 static void round_piece (void *arg, int64_t first, int64_t end) {
   const block_product *p = arg;
   for (int64_t m = first; m < end; m++) round_row(&p->rounded, p->x + m * p->x_row, m, p->k);
 }
 
 
-static const char *rounded_product (block_product *p) {
-#if defined(HAS_VNNI)
-  if (has_vnni()) return vnni_run(p);
-#endif
+static const char *run_rounded (block_product *p) {
   const size_t n = (size_t)(p->m * p->k);
   const size_t scales = n / ROUND_GROUP, sums = n / DECODE_GROUP;
   float *scratch = cpu_scratch(p->self, (scales + sums) * sizeof(float) + n);
@@ -430,6 +498,16 @@ static const char *rounded_product (block_product *p) {
   pool_run(p->self->pool, p->n, 65536 / (p->k * p->m) + 8, rounded_piece, p);
   cpu_scratch_free(scratch);
   return NULL;
+}
+
+#endif
+
+
+static const char *rounded_product (block_product *p) {
+#if defined(HAS_VNNI)
+  if (has_vnni()) return vnni_run(p);
+#endif
+  return run_rounded(p);
 }
 
 

@@ -21,12 +21,6 @@ typedef struct loaded {
   __m512 scale, least;
 } loaded;
 
-enum {
-#define BLOCK(NAME, name, elements, bytes, ...) BYTES_##name = bytes,
-#include "base/blocks.def"
-};
-
-
 /* Numbers of groups by lanes, and the other way around: 4 x 4, transposed. */
 INLINED __m512 swapped (__m512 x) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -93,10 +87,6 @@ INLINED __m512 block_halves (const uint8_t *at, int bytes, int64_t pair, int fir
 }
 
 
-INLINED __m256i bytes_at (const uint8_t *at) {
-  return _mm256_loadu_si256((const __m256i *)(const void *)at);
-}
-
 /* Two blocks begin at 'at' and 'other': the second is the first one where it is not there. */
 INLINED __m512i eights_of (const uint8_t *at, const uint8_t *other) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(bytes_at(at)), bytes_at(other), 1);
@@ -130,20 +120,6 @@ INLINED void load_q8_0 (const uint8_t *at, int n, loaded *to) {
              : _mm512_xor_si512(eights_of(at, 2 * i + 1 < n ? at + EACH_BLOCK : at),
                                 _mm512_set1_epi8((char)0x80));
 }
-
-
-/*
-** Where the low four bits of a block's 32 elements begin, of types that are made so, and their
-** fifth bits: 0, where there are none.
-*/
-enum {
-  LOW_q8_0 = 0, LOW_q4_0 = 2, LOW_q4_1 = 4, LOW_q5_0 = 6, LOW_q5_1 = 8, LOW_q2_k = 0, LOW_q3_k = 0,
-  LOW_q4_k = 0, LOW_q5_k = 0, LOW_q6_k = 0
-};
-enum {
-  FIFTH_q8_0 = 0, FIFTH_q4_0 = 0, FIFTH_q4_1 = 0, FIFTH_q5_0 = 2, FIFTH_q5_1 = 4, FIFTH_q2_k = 0,
-  FIFTH_q3_k = 0, FIFTH_q4_k = 0, FIFTH_q5_k = 0, FIFTH_q6_k = 0
-};
 
 
 /*
@@ -276,17 +252,6 @@ INLINED void load_nibbles_across (const uint8_t *at, int bytes, int64_t pair, in
 ** A block of 256 elements, which is a span
 ** ===================================================================
 */
-
-/* Eight scales and eight least values of six bits in 12 bytes, as bytes: the first four of either,
-   then the others. See decode_sixes. */
-INLINED __m128i sixes_of (const uint8_t *b) {
-  const uint64_t both = eight_at(b + 4), low = bits_at(b + 12);
-  uint64_t first = both & UINT64_C(0x3f3f3f3f3f3f3f3f);
-  uint64_t others = (both >> 2 & UINT64_C(0x3030303030303030))
-                    | (low << 28 & UINT64_C(0x0f0f0f0f00000000)) | (low & UINT64_C(0x0f0f0f0f));
-  __asm__("" : "+r"(first), "+r"(others));      /* GCC makes slower vectors of two numbers */
-  return _mm_set_epi64x((int64_t)others, (int64_t)first);
-}
 
 INLINED __m512 eight_numbers (__m128i sixes, __m128i lanes, float scale) {
   const __m512i all = _mm512_cvtepu8_epi32(_mm_shuffle_epi8(sixes, lanes));

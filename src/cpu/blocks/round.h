@@ -16,41 +16,46 @@
 */
 #define BELOW_HALF 0x1.fffffep-2f
 
-/* Rows (M, K): element k is q[k] * scale[k / 32]; sum[k / 16] is that of 16 of them. */
-typedef struct rounded {
-  float *scale, *sum;
-  int8_t *q;
-} rounded;
-
-
 /*
-** A group with a value that is not finite becomes NaN. The bits of sizes are in the order of the
-** sizes, and those of what is not finite come last.
+** The scale of a group, whose quants and the sums of either half of them are stored. A group with a
+** value that is not finite becomes NaN. The bits of sizes are in the order of the sizes, and those
+** of what is not finite come last.
 */
-static void round_row (const rounded *to, const float *x, int64_t row, int64_t k) {
-  int8_t *q = to->q + row * k;
-  float *scale = to->scale + row * k / ROUND_GROUP, *sum = to->sum + row * k / DECODE_GROUP;
-  for (int64_t g = 0; g < k / ROUND_GROUP; g++, x += ROUND_GROUP, q += ROUND_GROUP) {
-    int32_t bits[ROUND_GROUP], most_bits = 0, wide[ROUND_GROUP], sums[2] = {0, 0};
-    float most;
-    memcpy(bits, x, sizeof bits);
-    for (int i = 0; i < ROUND_GROUP; i++) {
-      const int32_t size = bits[i] & INT32_MAX;
-      most_bits = size > most_bits ? size : most_bits;
-    }
-    memcpy(&most, &most_bits, sizeof most);
-    const bool finite = most <= FLT_MAX, small = finite && most < 128 * FLT_MIN;
-    const float each = small ? 0 : 127 / most;
-    scale[g] = !finite ? (float)NAN : small ? 0 : most / 127;
-    for (int i = 0; i < ROUND_GROUP; i++) {
-      const float v = finite ? x[i] * each : 0;
-      wide[i] = (int32_t)(v + (v < 0 ? -BELOW_HALF : BELOW_HALF));
-    }
-    for (int i = 0; i < ROUND_GROUP; i++) q[i] = (int8_t)wide[i];
-    for (int i = 0; i < ROUND_GROUP; i++) sums[i / DECODE_GROUP] += wide[i];
-    sum[2 * g] = scale[g] * (float)sums[0];
-    sum[2 * g + 1] = scale[g] * (float)sums[1];
+static inline float round_group (const float *x, int8_t *q, int32_t sums[2]) {
+  int32_t bits[ROUND_GROUP], most_bits = 0, wide[ROUND_GROUP];
+  float most;
+  memcpy(bits, x, sizeof bits);
+  for (int i = 0; i < ROUND_GROUP; i++) {
+    const int32_t size = bits[i] & INT32_MAX;
+    most_bits = size > most_bits ? size : most_bits;
   }
+  memcpy(&most, &most_bits, sizeof most);
+  const bool finite = most <= FLT_MAX, small = finite && most < 128 * FLT_MIN;
+  const float each = small ? 0 : 127 / most;
+  for (int i = 0; i < ROUND_GROUP; i++) {
+    const float v = finite ? x[i] * each : 0;
+    wide[i] = (int32_t)(v + (v < 0 ? -BELOW_HALF : BELOW_HALF));
+  }
+  for (int i = 0; i < ROUND_GROUP; i++) q[i] = (int8_t)wide[i];
+  sums[0] = sums[1] = 0;
+  for (int i = 0; i < ROUND_GROUP; i++) sums[i / DECODE_GROUP] += wide[i];
+  return !finite ? (float)NAN : small ? 0 : most / 127;
+}
+
+
+/* n rows of w, and columns of y; 'bias' is NULL, or has a number for each. */
+typedef struct product_rows {
+  const uint8_t *w;
+  int64_t w_row, n;
+  bool soon;                       /* fetches BYTES_SOON ahead alone */
+  const float *bias;
+  float *y;
+} product_rows;
+
+/* Fetches as many bytes of the rows as are read now. */
+INLINED void fetch_row (const uint8_t *w, int64_t bytes, bool soon) {
+  if (soon) fetch_far(w + BYTES_SOON, bytes);
+  else fetch_line(w, bytes);
 }
 
 #endif

@@ -83,4 +83,51 @@ INLINED eights eights_at (const uint8_t *at) {
   }
 #include "base/blocks.def"
 
+
+/*
+** {==================================================================
+** Facts for functions that load blocks into registers
+** ===================================================================
+*/
+
+enum {
+#define BLOCK(NAME, name, elements, bytes, ...) BYTES_##name = bytes,
+#include "base/blocks.def"
+};
+
+/*
+** Where the low four bits of a block's 32 elements begin, of types that are made so, and their
+** fifth bits: 0, where there are none.
+*/
+enum {
+  LOW_q8_0 = 0, LOW_q4_0 = 2, LOW_q4_1 = 4, LOW_q5_0 = 6, LOW_q5_1 = 8, LOW_q2_k = 0, LOW_q3_k = 0,
+  LOW_q4_k = 0, LOW_q5_k = 0, LOW_q6_k = 0
+};
+enum {
+  FIFTH_q8_0 = 0, FIFTH_q4_0 = 0, FIFTH_q4_1 = 0, FIFTH_q5_0 = 2, FIFTH_q5_1 = 4, FIFTH_q2_k = 0,
+  FIFTH_q3_k = 0, FIFTH_q4_k = 0, FIFTH_q5_k = 0, FIFTH_q6_k = 0
+};
+
+
+#if defined(HAS_AVX2) || defined(HAS_AVX512)
+
+INLINED __m256i bytes_at (const uint8_t *at) {
+  return _mm256_loadu_si256((const __m256i *)(const void *)at);
+}
+
+/* Eight scales and eight least values of six bits in 12 bytes, as bytes: the first four of either,
+   then the others. See decode_sixes. */
+INLINED __m128i sixes_of (const uint8_t *b) {
+  const uint64_t both = eight_at(b + 4), low = bits_at(b + 12);
+  uint64_t first = both & UINT64_C(0x3f3f3f3f3f3f3f3f);
+  uint64_t others = (both >> 2 & UINT64_C(0x3030303030303030))
+                    | (low << 28 & UINT64_C(0x0f0f0f0f00000000)) | (low & UINT64_C(0x0f0f0f0f));
+  __asm__("" : "+r"(first), "+r"(others));      /* GCC makes slower vectors of two numbers */
+  return _mm_set_epi64x((int64_t)others, (int64_t)first);
+}
+
+#endif
+
+/* }================================================================== */
+
 #endif

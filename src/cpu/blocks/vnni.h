@@ -268,12 +268,6 @@ VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int gro
 }
 
 
-/* Fetches as many bytes of the rows as are read now. */
-INLINED void vnni_fetch_row (const uint8_t *w, int64_t bytes, bool soon) {
-  if (soon) fetch_far(w + BYTES_SOON, bytes);
-  else fetch_line(w, bytes);
-}
-
 /* The sums of a row of w, of k elements, without those behind the last whole span. */
 VNNI INLINED void vnni_whole (const heed_type type, const int elements, const int bytes,
                               bool has_least, const int group, const uint8_t *w,
@@ -281,10 +275,10 @@ VNNI INLINED void vnni_whole (const heed_type type, const int elements, const in
                               __m512 *sum) {
   UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm512_setzero_ps();
   for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x += rows) {
-    vnni_fetch_row(w, SPAN / elements * bytes, soon);
+    fetch_row(w, SPAN / elements * bytes, soon);
     vnni_step(type, has_least, group, w, 2 * bytes, SPAN / elements, x, rows, sum);
   }
-  vnni_fetch_row(w, k / elements * bytes, soon);
+  fetch_row(w, k / elements * bytes, soon);
 }
 
 
@@ -334,15 +328,6 @@ INLINED void vnni_repeat (vnni_span *to, const vnni_span *x, int pair) {
 }
 
 
-/* n rows of w, and columns of y; 'bias' is NULL, or has a number for each. */
-typedef struct vnni_rows {
-  const uint8_t *w;
-  int64_t w_row, n;
-  bool soon;                       /* fetches BYTES_SOON ahead alone */
-  const float *bias;
-  float *y;
-} vnni_rows;
-
 #define TAIL_PAIRS (SPAN / ROUND_GROUP / 2 - 1)    /* behind the last whole span, at most */
 
 /*
@@ -350,7 +335,7 @@ typedef struct vnni_rows {
 ** each is of one lane of its row, so that the sums of that lane go on as those of four rows.
 */
 VNNI INLINED void vnni_four (const heed_type type, const int elements, const int bytes,
-                             bool has_least, const int group, const vnni_rows *at, int64_t i,
+                             bool has_least, const int group, const product_rows *at, int64_t i,
                              const vnni_span *x, int64_t k, const int rows,
                              const vnni_span *tails, int64_t y_row) {
   const uint8_t *w = at->w + i * at->w_row;
@@ -381,7 +366,7 @@ VNNI INLINED void vnni_four (const heed_type type, const int elements, const int
 
 
 VNNI INLINED void vnni_columns_of (const heed_type type, const int elements, const int bytes,
-                                   bool has_least, const int group, vnni_rows at,
+                                   bool has_least, const int group, product_rows at,
                                    const vnni_span *x, int64_t k, const int rows, int64_t y_row) {
   vnni_span tails[(VNNI_MANY - 1) * TAIL_PAIRS];
   int64_t i = 0;
@@ -400,7 +385,7 @@ VNNI INLINED void vnni_columns_of (const heed_type type, const int elements, con
 
 /* The same with m rows of x, fewer than VNNI_MANY. */
 VNNI INLINED void vnni_products (const heed_type type, const int elements, const int bytes,
-                                 bool has_least, const int group, const vnni_rows *at,
+                                 bool has_least, const int group, const product_rows *at,
                                  const vnni_span *x, int64_t k, int64_t m, int64_t y_row) {
   if (m == 1)
     vnni_columns_of(type, elements, bytes, has_least, group, *at, x, k, 1, y_row);

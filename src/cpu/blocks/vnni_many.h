@@ -197,7 +197,7 @@ VNNI INLINED void vnni_panels (const vnni_columns *first_panel, const panel_form
 
 /* Functions of a type: compilers make code for each. 'multiply' is of kept panels. */
 typedef struct vnni_type {
-  void (*products) (const vnni_rows *at, const vnni_span *x, int64_t k, int64_t m, int64_t y_row);
+  void (*products) (const product_rows *at, const vnni_span *x, int64_t k, int64_t m, int64_t y_row);
   vnni_rows_loader load_rows;
   void (*keep) (uint8_t *to, const uint8_t *w, int64_t w_row, int64_t bytes, int64_t k,
                 int64_t rows);
@@ -212,7 +212,7 @@ typedef struct vnni_type {
 #define KEPT(name, group, least) {BITS_##name, NUMBER_##name, group, least}
 
 #define BLOCK(NAME, name, elements, bytes, least, group, ...) \
-  VNNI static void vnni_products_##name (const vnni_rows *at, const vnni_span *x, int64_t k, \
+  VNNI static void vnni_products_##name (const product_rows *at, const vnni_span *x, int64_t k, \
                                          int64_t m, int64_t y_row) { \
     vnni_products(HEED_##NAME, elements, bytes, least, group, at, x, k, m, y_row); \
   } \

@@ -1,0 +1,177 @@
+/*
+** load_avx2.h - a span of blocks in AVX2's registers: one function for each type, which reads what
+** base/eights.h reads by eight elements.
+*/
+
+#ifndef load_avx2_h
+#define load_avx2_h
+
+#include "cpu/blocks/span.h"
+
+#if defined(HAS_AVX2) || defined(HAS_AVX512)
+
+/*
+** Elements in order, as bytes: of q8_0 the signed quants, of other types the quants plus UP_name,
+** which are not negative. Numbers of groups of 32 elements stand in order in the first vector; those
+** of groups of 16 as sums of quants come: groups 0, 2, 4, 6, 1, 3, 5 and 7, then the next eight.
+*/
+typedef struct quant_span {
+  __m256i q[SPAN / 32];
+  __m256 scale[2], least[2];
+} quant_span;
+
+enum {
+  UP_q8_0 = 0, UP_q4_0 = 8, UP_q4_1 = 0, UP_q5_0 = 16, UP_q5_1 = 0, UP_q2_k = 0, UP_q3_k = 4,
+  UP_q4_k = 0, UP_q5_k = 0, UP_q6_k = 32
+};
+
+/* The numbers of groups of 16 in that order. */
+static const int8_t group_places[SPAN_GROUPS] = {0, 2, 4, 6, 1, 3, 5, 7,
+                                                 8, 10, 12, 14, 9, 11, 13, 15};
+
+
+/*
+** {==================================================================
+** Eight blocks of 32 elements, of which the first n are there: others have scales and quants of 0
+** ===================================================================
+*/
+
+/* The float16 numbers of blocks of so many bytes, the first of which is at 'at'. */
+INLINED __m256 numbers_of_blocks (const uint8_t *at, int bytes, int n) {
+  int16_t half[8];
+  UNROLL for (int i = 0; i < 8; i++) {
+    half[i] = 0;
+    if (i < n) memcpy(&half[i], at + i * bytes, sizeof half[i]);
+  }
+  return _mm256_cvtph_ps(_mm_setr_epi16(half[0], half[1], half[2], half[3], half[4], half[5],
+                                        half[6], half[7]));
+}
+
+/* The low halves of 16 bytes, then the high ones. */
+INLINED __m256i halves_of_bytes (const uint8_t *at) {
+  const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+  const __m256i shifts = _mm256_setr_epi64x(0, 0, 4, 4);
+  return _mm256_and_si256(_mm256_srlv_epi64(_mm256_broadcastsi128_si256(bytes), shifts),
+                          _mm256_set1_epi8(15));
+}
+
+/* Sixteens where bits of 32 are set. */
+INLINED __m256i fifths_of (const uint8_t *at) {
+  const __m256i places = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
+                                            0x0303030303030303);
+  const __m256i bits = _mm256_set1_epi64x((int64_t)UINT64_C(0x8040201008040201));
+  const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits_at(at)), places);
+  const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bits), bits);
+  return _mm256_and_si256(set, _mm256_set1_epi8(16));
+}
+
+INLINED void quants_q8_0 (const uint8_t *at, int n, quant_span *to) {
+  to->scale[0] = numbers_of_blocks(at, BYTES_q8_0, n);
+  UNROLL for (int i = 0; i < 8; i++)
+    to->q[i] = i < n ? bytes_at(at + i * BYTES_q8_0 + 2) : _mm256_setzero_si256();
+}
+
+INLINED void quants_of_halves (const uint8_t *at, int bytes, int n, int low, int fifth,
+                               bool has_least, quant_span *to) {
+  to->scale[0] = numbers_of_blocks(at, bytes, n);
+  if (has_least) to->least[0] = numbers_of_blocks(at + 2, bytes, n);
+  UNROLL for (int i = 0; i < 8; i++, at += bytes) {
+    to->q[i] = i < n ? halves_of_bytes(at + low) : _mm256_setzero_si256();
+    if (fifth > 0 && i < n) to->q[i] = _mm256_or_si256(to->q[i], fifths_of(at + fifth));
+  }
+}
+
+#define HALVES(name, has_least) \
+  INLINED void quants_##name (const uint8_t *at, int n, quant_span *to) { \
+    quants_of_halves(at, BYTES_##name, n, LOW_##name, FIFTH_##name, has_least, to); \
+  }
+HALVES(q4_0, false)
+HALVES(q4_1, true)
+HALVES(q5_0, false)
+HALVES(q5_1, true)
+#undef HALVES
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** A block of 256 elements, which is a span
+** ===================================================================
+*/
+
+/* The first eight of some bytes, as numbers times a factor. */
+INLINED __m256 eight_times (__m128i bytes, float factor) {
+  return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)), _mm256_set1_ps(factor));
+}
+
+/* Sixteen numbers of groups. */
+INLINED void sixteen_times (__m128i bytes, float factor, __m256 to[2]) {
+  const __m128i places = _mm_loadu_si128((const __m128i *)(const void *)group_places);
+  const __m128i placed = _mm_shuffle_epi8(bytes, places);
+  to[0] = eight_times(placed, factor);
+  to[1] = eight_times(_mm_unpackhi_epi64(placed, placed), factor);
+}
+
+INLINED __m128i sixteen_bytes (const uint8_t *at) {
+  return _mm_loadu_si128((const __m128i *)(const void *)at);
+}
+
+INLINED void sixes_in_order (const uint8_t *b, quant_span *to) {
+  const __m128i sixes = sixes_of(b);
+  const __m128i places = _mm_setr_epi8(0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15);
+  const __m128i placed = _mm_shuffle_epi8(sixes, places);
+  to->scale[0] = eight_times(placed, half_at(b));
+  to->least[0] = eight_times(_mm_unpackhi_epi64(placed, placed), -half_at(b + 2));
+}
+
+/* Quants by one of the functions of eights.h, which give 32 of them. */
+#define QUANTS_BY(eight) \
+  UNROLL for (int i = 0; i < SPAN / 32; i++) to->q[i] = (__m256i)eight(b, 4 * i)
+
+INLINED void quants_q2_k (const uint8_t *b, int n, quant_span *to) {
+  (void)n;
+  const __m128i both = sixteen_bytes(b), fours = _mm_set1_epi8(15);
+  sixteen_times(_mm_and_si128(both, fours), half_at(b + 80), to->scale);
+  sixteen_times(_mm_and_si128(_mm_srli_epi16(both, 4), fours), -half_at(b + 82), to->least);
+  QUANTS_BY(eight_q2_k);
+}
+
+INLINED void quants_q3_k (const uint8_t *b, int n, quant_span *to) {
+  (void)n;
+  const __m128i low = _mm_loadl_epi64((const __m128i *)(const void *)(b + 96));
+  const __m128i fours = _mm_and_si128(_mm_unpacklo_epi64(low, _mm_srli_epi16(low, 4)),
+                                      _mm_set1_epi8(15));
+  const __m128i high = _mm_srlv_epi32(_mm_set1_epi32((int)bits_at(b + 104)),
+                                      _mm_setr_epi32(0, 2, 4, 6));
+  const __m128i twos = _mm_slli_epi16(_mm_and_si128(high, _mm_set1_epi8(3)), 4);
+  sixteen_times(_mm_sub_epi8(_mm_or_si128(fours, twos), _mm_set1_epi8(32)), half_at(b + 108),
+                to->scale);
+  QUANTS_BY(unsigned_q3_k);
+}
+
+INLINED void quants_q4_k (const uint8_t *b, int n, quant_span *to) {
+  (void)n;
+  sixes_in_order(b, to);
+  QUANTS_BY(eight_q4_k);
+}
+
+INLINED void quants_q5_k (const uint8_t *b, int n, quant_span *to) {
+  (void)n;
+  sixes_in_order(b, to);
+  QUANTS_BY(eight_q5_k);
+}
+
+INLINED void quants_q6_k (const uint8_t *b, int n, quant_span *to) {
+  (void)n;
+  sixteen_times(sixteen_bytes(b + 192), half_at(b + 208), to->scale);
+  QUANTS_BY(unsigned_q6_k);
+}
+
+#undef QUANTS_BY
+
+/* }================================================================== */
+
+#endif
+
+#endif
