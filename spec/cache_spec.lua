@@ -194,6 +194,34 @@ describe("a step of a model that attends to a context", function()
 end)
 
 
+describe("a cache that grows", function()
+  it("gives a mask only where a query may not attend to some key that is there", function()
+    local layer, x = nn.ReLU(), heed.zeros(2, 2, 8)
+    local k = heed.zeros(2, 1, 2, 4)
+    local function last_mask(options, ...)
+      local cache, mask = nn.Cache(options), nil
+      for _, lengths in ipairs{...} do
+        cache:place(layer, x, lengths or nil)
+        mask = select(3, cache:append(layer, k, k))
+        cache:commit(layer)
+      end
+      return mask and mask:dense(2, 1, 2, 2 * select("#", ...)):select(2, 1):totable() or nil
+    end
+    local whole, short, all = heed.tensor{2, 2}, heed.tensor{2, 1}, {true, true}
+    assert.is_nil(last_mask({}, false))
+    assert.is_nil(last_mask({}, whole, false, whole))
+    assert.same({{all, all}, {{true, false}, {true, false}}}, last_mask({}, short))
+    local uneven = {false, true, true, true}
+    assert.same({{{true, true, true, true}, {true, true, true, true}}, {uneven, uneven}},
+                last_mask({}, short, whole))
+    assert.is_nil(last_mask({window = 4}, false, false))
+    assert.is_nil(last_mask({window = 2, keep = 2}, false, false))
+    assert.is_not_nil(last_mask({window = 3}, false, false))
+    assert.is_not_nil(last_mask({window = 2, keep = 1}, false, false))
+  end)
+end)
+
+
 describe("a cache with a window", function()
   local function layer_and_x(options)
     heed.manual_seed(7)

@@ -406,6 +406,19 @@ describe("a layer of attention", function()
     heed.no_grad(own.sink.copy_, own.sink, sink)
     close(layer(x, {sink = sink}), own(x))
     assert.matches("option sink: the layer has one of its own", message(own, x, {sink = sink}))
+    for _, wrong in ipairs{sink:unsqueeze(1), sink:unsqueeze(2), heed.randn(3), heed.ones(2):gt(0),
+                           2.5} do
+      assert.matches("argument 'sink': a float tensor of shape (2), a number for each head, "
+                     .. "expected, got ", message(layer, x, {sink = wrong}), 1, true)
+    end
+  end)
+
+  it("has as many heads as it was made with, few or many", function()
+    for heads, kv_heads in pairs{[1024] = 512, [1025] = 1025, [2050] = 1025} do
+      local layer = nn.MultiHeadAttention(8, heads, {head_dim = 1, kv_heads = kv_heads})
+      local y, weights = layer(x, {weights = true})
+      assert.same({x.shape, heads}, {y.shape, weights:size(2)})
+    end
   end)
 
   it("says what PyTorch's options are called", function()

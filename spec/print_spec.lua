@@ -356,6 +356,16 @@ describe("other objects that are printed", function()
     local tok = assert(heed.tokenizer.load "spec/golden/tokenizers/bpe_gpt2")
     assert.equal("heed.Tokenizer.Stream", tostring(tok:stream()))
   end)
+
+  it("show a mask as a picture of its rows, or of a square where it has one row", function()
+    for rows, wanted in pairs{
+      [1] = "\n  ■ · ·\n  ■ · ·\n  ■ · ·", [2] = "\n  ■ · ·\n  ■ ■ ·",
+      [3] = "\n  ■ · ·\n  ■ ■ ·\n  ■ ■ ■",
+    } do
+      local may = heed.ones(3, 3):tril():narrow(1, 1, rows):gt(0)
+      assert.equal(wanted, tostring(heed.mask.tensor(may)):match "\n.*")
+    end
+  end)
 end)
 
 

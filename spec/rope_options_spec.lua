@@ -208,6 +208,19 @@ describe("rope", function()
     scaling.max_position_embeddings = 2048.0
     assert.is_true(heed.position.rope(heed.ones(3, 4), {scaling = scaling}):isfinite():all())
   end)
+
+  it("turns sequences of two lengths alike, unless its scaling says otherwise", function()
+    local scaling = {rope_type = "dynamic", factor = 2, max_position_embeddings = 4}
+    local longer = {[false] = true, [true] = true, [scaling] = false}
+    for of, alike in pairs(longer) do
+      local o = {rope = type(of) == "table" and {scaling = of} or of}
+      local layer = heed.nn.MultiHeadAttention(8, 2, o)
+      assert.same({true, alike, alike},
+                  {layer:turns_alike(1, 4), layer:turns_alike(4, 5), layer:turns_alike(5, 6)})
+      assert.matches("at most 2 arguments expected, got 7 as argument 3",
+                     message(layer.turns_alike, layer, 1, 2, 7), 1, true)
+    end
+  end)
 end)
 
 

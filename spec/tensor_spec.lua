@@ -289,6 +289,8 @@ describe("lookup", function()
   it("refuses ids without a word, and says where", function()
     assert.error_matches(function() heed.lookup(words, heed.tensor{{1, 2}, {4, 1}}) end,
                          "lookup: id 4 at position %(2, 1%) lies outside of 1 to 3")
+    assert.error_matches(function() heed.lookup(words, heed.tensor{1, 4}) end,
+                         "lookup: id 4 at position %(2%) lies outside of 1 to 3")
     assert.error_matches(function() heed.lookup(words, heed.tensor(0)) end,
                          "lookup: id 0 lies outside of 1 to 3")
     assert.error_matches(function() heed.lookup(words, -1) end, "lookup: id %-1 lies")

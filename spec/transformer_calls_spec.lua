@@ -221,12 +221,18 @@ describe("a cache", function()
   end)
 
   it("calls any layer of a decoder as a causal one", function()
-    local model, seen = nn.Decoder(8, 2, 1, {cross = false}), nil
-    model.layers[1] = function(x, o) seen = o.causal return x end
-    model(heed.ones(1, 2, 8))
-    assert.is_true(seen)
-    model(heed.ones(1, 2, 8), {causal = false})
-    assert.is_false(seen)
+    local x = heed.ones(1, 2, 8)
+    for _, contexts in ipairs{{}, {x}} do
+      local model, seen = nn.Decoder(8, 2, 1, {cross = #contexts > 0}), nil
+      model.layers[1] = function(h, ...) seen = select(-1, ...).causal return h end
+      local function call(o)
+        local given = {x, contexts[1]}
+        given[#given + 1] = o
+        model(table.unpack(given))
+        return seen
+      end
+      assert.same({true, true, false}, {call(nil), call{}, call{causal = false}})
+    end
   end)
 
   it("is refused where it cannot be right", function()

@@ -409,7 +409,12 @@ describe("dropout", function()
       assert.is_true(close(counts[i], runs * p, 0, 5 * deviation), i .. ": " .. counts[i])
     end
     m.layer_dropout = 1
-    assert.is_true(m(x):equal(x))
+    local y, weights = m(x, {weights = true})
+    assert.is_true(y:equal(x))
+    for i = 1, 2 do                                    -- the CPU does not call them: no weights
+      local got = weights[i] and weights[i]:eq(0):all()
+      assert.equal(heed.default_device() ~= "cpu", got)
+    end
     local one = nn.Encoder(8, 2, 1, {hidden = 8, norm = "pre", final_norm = false})
     heed.manual_seed(7)
     local drawn = heed.rand(1):item()              -- a number below the share leaves a layer out

@@ -116,6 +116,17 @@ describe("rope whose angles depend on the length", function()
     assert.matches("option cache: at 7 positions rope turns all keys by other angles than at 6; "
                    .. "call the model with all tokens and an empty cache",
                    message(layer, x[{{}, {7, 7}}], {cache = cache, causal = true}))
+    for row = 1, 2 do                          -- the longest of two, wherever it stands
+      local lengths = heed.tensor{2, 2}
+      lengths[row] = 5
+      local o = {cache = nn.Cache(), causal = true, lengths = lengths}
+      layer(x[{{}, {1, 5}}]:expand(2, 5, 8), o)
+      o.lengths = nil
+      layer(x[{{}, {6, 6}}]:expand(2, 1, 8), o)
+      assert.same({2, 0, 8}, {layer(heed.zeros(2, 0, 8), o):size()})
+      assert.matches("option cache: at 7 positions rope turns all keys by other angles than at 6",
+                     message(layer, x[{{}, {7, 7}}]:expand(2, 1, 8), o))
+    end
     cache:truncate(0)
     local whole = layer(x, {causal = true})
     close((layer(x, {cache = cache, causal = true})), whole)
