@@ -1,0 +1,250 @@
+/*
+** accelerator.h - two accelerators, "cuda:0" and "cuda:1", of a plugin that is part of the program:
+** their memory is the host's, their work is done by the CPU, at once, and they note what they are
+** asked for. A test can say what fails.
+*/
+
+#ifndef accelerator_h
+#define accelerator_h
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/context.h"
+
+#define MIB ((size_t)1 << 20)
+
+enum { GPUS = 2, WORKS = 64, BLOCKS = 64 };
+
+typedef struct gpu {
+  device device;                   /* first */
+  device *cpu;
+  heed_device_memory memory;
+  uint64_t seed, offset;
+  bool blocks, open;
+  int level;                       /* of precision */
+  int waits, trims, peaks, captures, events;         /* how often it was asked for them */
+  void *after, *before;            /* the last stream that it waited for, or that waits for it */
+  bool lacks;                      /* memory */
+  const char *fails;               /* why all that can fail does */
+  const char *gone;                /* why it is lost */
+  int late;                        /* whose work a failure was about; 0: that which runs */
+  bool records;                    /* a capture runs */
+  work work[WORKS];
+  int works, step;
+  void *block[BLOCKS];             /* freed in a capture, which uses them */
+  int nblocks;
+} gpu;
+
+static gpu gpus[GPUS];
+static device *cpu_of_spec;
+static const char *no_gpus;        /* why there are none */
+static int pinned, pins_left = -1; /* blocks that there are; that may yet be had, < 0: any number */
+
+
+static const char *fails (device *d) {
+  gpu *g = (gpu *)d;
+  if (g->fails != NULL && g->late != 0) d->op = g->late;
+  return g->fails;
+}
+
+static void *gpu_alloc (device *d, size_t bytes) {
+  gpu *g = (gpu *)d;
+  if (g->lacks || g->gone != NULL) return NULL;
+  g->memory.live += bytes;
+  return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static void gpu_free (device *d, void *data, size_t bytes) {
+  gpu *g = (gpu *)d;
+  g->memory.live -= bytes;
+  if (g->records && g->nblocks < BLOCKS) g->block[g->nblocks++] = data;
+  else free(data);
+}
+
+static const char *gpu_move (device *d, void *to, const void *from, size_t bytes) {
+  if (fails(d) == NULL) memcpy(to, from, bytes);
+  return fails(d);
+}
+
+static const char *gpu_run (device *d, const work *w) {
+  gpu *g = (gpu *)d;
+  if (fails(d) != NULL) return fails(d);
+  if (!g->records) return g->cpu->run(g->cpu, w);
+  if (g->works < WORKS) g->work[g->works++] = *w;
+  return NULL;
+}
+
+static bool gpu_supports (const device *d, work_kind kind, int op) {
+  const gpu *g = (const gpu *)d;
+  return g->cpu->supports(g->cpu, kind, op);
+}
+
+static const char *gpu_gone (device *d) { return ((gpu *)d)->gone; }
+
+static void gpu_close (device *d) {
+  gpu *g = (gpu *)d;
+  while (g->nblocks > 0) free(g->block[--g->nblocks]);
+  g->open = false;
+}
+
+
+static const char *gpu_wait (device *d) { ((gpu *)d)->waits++; return fails(d); }
+static void gpu_memory (device *d, heed_device_memory *m) { *m = ((gpu *)d)->memory; }
+static void gpu_reset_peak (device *d) { ((gpu *)d)->peaks++; }
+static void gpu_limit (device *d, size_t bytes) { ((gpu *)d)->memory.limit = bytes; }
+static void gpu_trim (device *d) { ((gpu *)d)->trims++; }
+static void gpu_block (device *d, bool yes) { ((gpu *)d)->blocks = yes; }
+static void gpu_precision (device *d, int level) { ((gpu *)d)->level = level; }
+static void gpu_seed (device *d, uint64_t seed) {
+  ((gpu *)d)->seed = seed;
+  ((gpu *)d)->offset = 0;
+}
+
+static void gpu_products (device *d, char *text, size_t bytes) {
+  snprintf(text, bytes, "products of %s", d->name);
+}
+
+static const char *gpu_rng_get (device *d, uint64_t state[2]) {
+  state[0] = ((gpu *)d)->seed;
+  state[1] = ((gpu *)d)->offset;
+  return fails(d);
+}
+
+static const char *gpu_rng_set (device *d, const uint64_t state[2]) {
+  ((gpu *)d)->seed = state[0];
+  ((gpu *)d)->offset = state[1];
+  return fails(d);
+}
+
+static const char *gpu_copy (device *to, void *data, device *from, const void *from_data,
+                             size_t bytes) {
+  (void)from;
+  return gpu_move(to, data, from_data, bytes);
+}
+
+/* An event is the device, which has one time. */
+static device_event *gpu_event (device *d) {
+  gpu *g = (gpu *)d;
+  if (g->lacks || g->gone != NULL) return NULL;
+  g->events++;
+  return (device_event *)d;
+}
+
+static const char *gpu_elapsed (device *d, device_event *from, device_event *to, double *seconds) {
+  *seconds = from == to ? 0.5 : -1;
+  return fails(d);
+}
+
+static void gpu_event_drop (device *d, device_event *e) {
+  ((gpu *)d)->events -= e == (device_event *)d;
+}
+
+static void *gpu_stream (device *d) { return &((gpu *)d)->works; }
+static const char *gpu_after (device *d, void *s) { ((gpu *)d)->after = s; return fails(d); }
+static const char *gpu_before (device *d, void *s) { ((gpu *)d)->before = s; return fails(d); }
+
+
+static const char *gpu_capture_begin (device *d) {
+  gpu *g = (gpu *)d;
+  if (g->fails != NULL) return g->fails;
+  g->records = true;
+  g->works = 0;
+  return NULL;
+}
+
+static device_capture *gpu_capture_end (device *d, const char **why) {
+  gpu *g = (gpu *)d;
+  g->records = false;
+  *why = fails(d);
+  if (*why != NULL) return NULL;
+  g->captures++;
+  return (device_capture *)d;
+}
+
+static const char *gpu_replay (device *d, device_capture *c) {
+  gpu *g = (gpu *)d;
+  const char *why = c == (device_capture *)d ? fails(d) : "another capture";
+  for (int i = 0; why == NULL && i < g->works; i++) why = g->cpu->run(g->cpu, &g->work[i]);
+  return why;
+}
+
+static void gpu_capture_drop (device *d, device_capture *c) {
+  ((gpu *)d)->captures -= c == (device_capture *)d;
+}
+
+static const char *gpu_set_step (device *d, device_capture *c, int which, const heed_step *step) {
+  ((gpu *)d)->step = c == (device_capture *)d ? 100 * which + (int)step->step : -1;
+  return fails(d);
+}
+
+
+static const accelerator functions = {
+  .wait = gpu_wait, .memory = gpu_memory, .reset_peak = gpu_reset_peak, .limit = gpu_limit,
+  .trim = gpu_trim, .block = gpu_block, .precision = gpu_precision, .products = gpu_products,
+  .seed = gpu_seed, .rng_get = gpu_rng_get, .rng_set = gpu_rng_set, .copy = gpu_copy,
+  .send = gpu_move, .receive = gpu_move, .event_record = gpu_event, .event_elapsed = gpu_elapsed,
+  .event_drop = gpu_event_drop, .stream = gpu_stream, .after = gpu_after, .before = gpu_before,
+  .capture_begin = gpu_capture_begin, .capture_end = gpu_capture_end,
+  .capture_replay = gpu_replay, .capture_drop = gpu_capture_drop, .capture_set_step = gpu_set_step
+};
+
+
+static const char *gpu_reason (char *text, size_t bytes) {
+  (void)text; (void)bytes;
+  return no_gpus;
+}
+
+static int gpu_count (void) { return GPUS; }
+
+static const char *gpu_properties (int index, heed_device_properties *p) {
+  *p = (heed_device_properties){.multiprocessors = index + 10};
+  return gpus[index].fails;
+}
+
+static device *gpu_open (int index, char *text, size_t bytes) {
+  static const char *const names[GPUS] = {"cuda:0", "cuda:1"};
+  if (index >= GPUS) {
+    snprintf(text, bytes, "there are %d", GPUS);
+    return NULL;
+  }
+  gpus[index] = (gpu){
+    .cpu = cpu_of_spec, .open = true, .level = -1, .memory.total = 64 * MIB,
+    .device = {.name = names[index], .memory = 64 * MIB, .accelerator = &functions,
+               .close = gpu_close, .alloc = gpu_alloc, .free = gpu_free, .upload = gpu_move,
+               .download = gpu_move, .run = gpu_run, .supports = gpu_supports, .gone = gpu_gone}
+  };
+  return &gpus[index].device;
+}
+
+static void *gpu_pin (size_t bytes) {
+  if (pins_left-- == 0) return NULL;
+  pinned++;
+  return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static void gpu_unpin (void *data) {
+  pinned--;
+  free(data);
+}
+
+static const plugin plugin_of_spec = {
+  .version = PLUGIN_VERSION, .rows = HEED_NOPS, .work_size = sizeof(work),
+  .device_size = sizeof(device), .kind = "cuda", .built = "spec", .reason = gpu_reason,
+  .count = gpu_count, .properties = gpu_properties, .open = gpu_open, .pin = gpu_pin,
+  .unpin = gpu_unpin
+};
+
+
+/* A context that finds the plugin; its devices are opened where they are first named. */
+static heed_context *open_with_gpus (const heed_host *host) {
+  heed_context *cx = heed_open(host);
+  cx->devices.plugin = &plugin_of_spec;
+  cpu_of_spec = cx->devices.list[0];
+  no_gpus = NULL;
+  pins_left = -1;
+  return cx;
+}
+
+#endif
