@@ -267,6 +267,22 @@ static void keeps_inputs_once (heed_context *cx) {
 }
 
 
+/* A pass reads the gradient that it begins with, whose memory no other tensor gets meanwhile. */
+static void keeps_first_gradients (heed_context *cx) {
+  heed_tensor *w = vector(cx, 7), *seed = vector(cx, 4);
+  check(heed_require_grad(w, true) && heed_capture_begin(cx, DEVICE), "a capture begins");
+  heed_tensor *y = heed_call(cx, HEED_mul, (heed_value[]){heed_t(w), heed_i(2)}, 2);
+  check(heed_backward(y, seed, false), "a pass");
+  heed_capture *c = heed_capture_end(cx);
+  heed_drop(seed);
+  heed_tensor *others[] = {vector(cx, 100), vector(cx, 200), vector(cx, 300)};
+  check(heed_capture_replay(cx, c) && has_gradient(w, 8, 10, 12), "the gradient it began with");
+  heed_capture_drop(cx, c);
+  for (int i = 0; i < 3; i++) heed_drop(others[i]);
+  heed_drop(w); heed_drop(y);
+}
+
+
 /* The gradient that was there before is let go by the first replay of work that sets it anew. */
 static void lets_gradients_go (heed_context *cx) {
   enum { WIDE = 1 << 18 };         /* 1 MiB of floats */
@@ -357,6 +373,7 @@ int main (void) {
   heed_context *cx = heed_open(NULL);
   keeps_inputs_once(cx);
   lets_gradients_go(cx);
+  keeps_first_gradients(cx);
   draws(cx);
   drops_in_pauses(cx);
   interrupts(cx);

@@ -45,6 +45,7 @@ static void contexts_are_apart (heed_context *cx, heed_context *other) {
           "custom: output 1 belongs to another context");
   refused(cx, !heed_record_custom(cx, &custom, 1, NULL, 1, &z), "custom: there are no inputs");
   refused(cx, !heed_record_custom(cx, &custom, 1, &x, -1, &z), "custom: there are no outputs");
+  check(heed_record_custom(cx, &custom, 0, NULL, 0, NULL), "one of nothing");
   heed_drop(x); heed_drop(y); heed_drop(z); heed_drop(foreign);
 }
 
