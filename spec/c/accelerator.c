@@ -312,10 +312,19 @@ static void values_travel (heed_context *cx) {
 
 
 static int collections;
+static heed_context *finalising;   /* where finalisers make tensors, if that is to be seen */
+static bool made_on_cpu;
 
+/* A tensor that a finaliser makes is on the device that was chosen, wherever the call works. */
 static void reclaim (void *self, size_t bytes, bool urgent) {
+  heed_context *cx = finalising;
   (void)self;
   collections += bytes == SIZE_MAX / 2 && !urgent;
+  if (cx == NULL || bytes != N * sizeof *numbers) return;
+  finalising = NULL;
+  heed_tensor *x = heed_empty(cx, HEED_FLOAT32, 1, size_n);
+  made_on_cpu = lies_on(x, "cpu");
+  heed_drop(x);
 }
 
 /* The host is to collect garbage where a part of the memory, a MiB here, was taken, and what is
@@ -331,6 +340,14 @@ static void garbage_is_collected (void) {
     check(collections == wanted[i], "how often the host is asked");
   }
   for (int i = 0; i < 16; i++) heed_drop(t[i]);
+  check(gpus[0].memory.live == 0, "what is dropped goes back at once");
+  heed_tensor *x = vector_on(cx, "cuda"), *y;
+  heed_set_device(cx, "cpu");
+  finalising = cx;
+  y = times(cx, x, 2);
+  check(finalising == NULL && made_on_cpu && lies_on(y, "cuda:0"), "finalisers within a call");
+  heed_drop(x);
+  heed_drop(y);
   heed_close(cx);
 }
 
