@@ -1,55 +1,9 @@
 /*
 ** accelerator.c - devices beyond the CPU, on every machine: how they are opened and asked, where
-** calls work, what goes to them and comes back, captures, memory that others lend.
+** calls work, what goes to them and comes back, memory that others lend.
 */
 
-#include "refusals.h"
 #include "accelerator.h"
-#include "tensor/tensor.h"
-
-enum { N = 4 };
-
-static const int64_t size_n[] = {N};
-
-static const float numbers[N] = {1, 2, 3, 4};
-
-/* On the device that is chosen. */
-static heed_tensor *vector_on (heed_context *cx, const char *name) {
-  const char *before = heed_device(cx);
-  check(heed_set_device(cx, name), name);
-  heed_tensor *x = vector(cx);
-  check(heed_set_device(cx, before), "the device as it was");
-  return x;
-}
-
-static heed_tensor *scalar_on (heed_context *cx, const char *name, float value) {
-  const char *before = heed_device(cx);
-  heed_set_device(cx, name);
-  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 0, NULL, &value);
-  heed_set_device(cx, before);
-  return x;
-}
-
-static bool is (heed_tensor *t, float by, float more) {
-  float got[N] = {0};
-  if (heed_numel(t) != N || !heed_read(t, HEED_FLOAT32, got)) return false;
-  for (int i = 0; i < N; i++)
-    if (got[i] != numbers[i] * by + more) return false;
-  return true;
-}
-
-static bool lies_on (const heed_tensor *t, const char *name) {
-  return t != NULL && strcmp(heed_device_of(t), name) == 0;
-}
-
-static heed_tensor *call (heed_context *cx, heed_op op, heed_tensor *a, heed_tensor *b) {
-  return heed_call(cx, op, (heed_value[]){heed_t(a), heed_t(b)}, 2);
-}
-
-static heed_tensor *times (heed_context *cx, heed_tensor *a, double number) {
-  return heed_call(cx, HEED_mul, (heed_value[]){heed_t(a), heed_f(number)}, 2);
-}
-
 
 /*
 ** {==================================================================
@@ -143,8 +97,14 @@ static void is_asked (heed_context *cx) {
   heed_event_drop(cx, "cuda:0", to);
   gpus[0].lacks = true;
   refused(cx, heed_event_record(cx, "cuda:0") == NULL, "elapsed: there is no memory for an event");
-  gpus[0].gone = "it is lost";
-  refused(cx, heed_event_record(cx, "cuda:0") == NULL, "elapsed: device 'cuda:0': it is lost");
+  gpus[0].fails = "it broke";
+  refused(cx, heed_event_record(cx, "cuda:0") == NULL, "elapsed: it broke");
+  refused(cx, heed_event_record(cx, "cuda:0") == NULL, "elapsed: device 'cuda:0': it broke");
+  refused(cx, !heed_event_elapsed(cx, "cpu", from, to, &seconds),
+          "elapsed: an accelerator expected, got 'cpu'");
+  check(!heed_event_elapsed(cx, "cuda:1", NULL, to, &seconds) &&
+        !heed_event_elapsed(cx, "cuda:1", from, NULL, &seconds) &&
+        !heed_event_elapsed(cx, "cuda:1", from, to, NULL) && heed_error(cx) == NULL, "no events");
   heed_drop(x);
 }
 
@@ -290,6 +250,8 @@ static void values_travel (heed_context *cx) {
     heed_drop(to_end[0]);
   }
   gpus[0].fails = "it broke";
+  refused(cx, heed_call(cx, HEED_to, (heed_value[]){heed_t(x), heed_none(), heed_s("cpu")}, 3) ==
+          NULL, "to: it broke");
   refused(cx, !heed_read(x, HEED_FLOAT32, wide), "copy: it broke");
   refused(cx, !heed_write(x, HEED_FLOAT32, numbers), "copy: it broke");
   refuses(cx, HEED_mul, x, heed_f(2), "mul: it broke");
@@ -308,6 +270,41 @@ static void values_travel (heed_context *cx) {
           "to: works on cuda:0 while the work of cpu is captured");
   heed_capture_drop(cx, heed_capture_end(cx));
   heed_drop(x); heed_drop(tail);
+}
+
+
+/* What a device lacks is composed, done by the CPU, or refused. */
+static void kinds_may_lack (heed_context *cx) {
+  static const float ones[32] = {1, 1, 1, 1};
+  const int64_t size[] = {1, 32};
+  float got[32];
+  heed_tensor *x = vector_on(cx, "cuda:0"), *n = heed_number(cx, 7);
+  gpus[0].lacks_kind = WORK_SORT;
+  refuses_one(cx, HEED_sort, heed_t(x), "sort: cannot be done on cuda:0");
+  gpus[0].lacks_kind = WORK_SOFTMAX;
+  heed_tensor *y = heed_call(cx, HEED_softmax, (heed_value[]){heed_t(x), heed_i(0)}, 2);
+  check(lies_on(y, "cuda:0") && heed_read(y, HEED_FLOAT32, got) && got[3] > got[0], "softmax");
+  heed_drop(y);
+  heed_set_device(cx, "cuda:0");
+  heed_tensor *wide = heed_from(cx, HEED_FLOAT32, 2, size, ones);
+  gpus[0].lacks_kind = WORK_BLOCKS;
+  const heed_value blocks[] = {heed_t(wide), heed_s("q8_0")};
+  y = heed_call(cx, HEED_to, blocks, 2);
+  check(lies_on(y, "cuda:0") && heed_type_of(y) == HEED_Q8_0, "blocks that the CPU makes");
+  gpus[0].lacks_kind = -1;
+  heed_tensor *z = heed_call(cx, HEED_to, (heed_value[]){heed_t(y), heed_s("float32")}, 2);
+  check(heed_read(z, HEED_FLOAT32, got) && got[0] > 0.99f && got[4] == 0, "what they hold");
+  heed_drop(y); heed_drop(z);
+  gpus[0].lacks_kind = WORK_BLOCKS;
+  gpus[0].fails = "it broke";
+  refused(cx, heed_call(cx, HEED_to, blocks, 2) == NULL, "to: it broke");
+  const heed_value expand[] = {heed_t(n), heed_l(1, size_n)};
+  refused(cx, heed_call(cx, HEED_expand, expand, 2) == NULL, "expand: it broke");
+  gpus[0].fails = NULL;
+  y = heed_call(cx, HEED_expand, expand, 2);
+  check(lies_on(y, "cuda:0") && heed_read(y, HEED_FLOAT32, got) && got[3] == 7, "a number there");
+  heed_set_device(cx, "cpu");
+  heed_drop(x); heed_drop(y); heed_drop(n); heed_drop(wide);
 }
 
 
@@ -473,88 +470,6 @@ static void lends (heed_context *cx) {
 /* }================================================================== */
 
 
-/*
-** {==================================================================
-** Captures
-** ===================================================================
-*/
-
-static void captures (heed_context *cx) {
-  heed_tensor *x = vector_on(cx, "cuda:0"), *near = vector_on(cx, "cpu");
-  heed_tensor *factor = scalar_on(cx, "cpu", 2);
-  float got[N];
-  const heed_step step = {.step = 7};
-  gpus[0].fails = "it broke";
-  refused(cx, !heed_capture_begin(cx, "cuda:0"), "capture: it broke");
-  gpus[0].fails = NULL;
-  check(heed_capture_begin(cx, "cuda:0"), "a capture");
-  heed_tensor *y = call(cx, HEED_mul, x, factor);
-  refuses(cx, HEED_mul, near, heed_f(2), "mul: works on cpu while the work of cuda:0 is captured");
-  heed_capture_pause(cx, true);
-  refuses(cx, HEED_mul, x, heed_f(2),
-          "mul: a finaliser works on cuda:0 while its work is captured");
-  heed_capture_pause(cx, false);
-  refused(cx, !heed_capture_begin(cx, "cuda:1"), "capture: the work of cuda:0 is captured already");
-  heed_capture *c = heed_capture_end(cx);
-  check(c != NULL && heed_capture_steps(c) == 0, "what is recorded");
-  check(heed_capture_replay(cx, c) && is(y, 2, 0) && heed_capture_steps(c) == INT64_MAX,
-        "is done by a replay");
-  check(heed_write(x, HEED_FLOAT32, (float[]){2, 4, 6, 8}) && heed_capture_replay(cx, c) &&
-        is(y, 4, 0), "which reads what is there");
-  check(heed_capture_state_of(c) == HEED_CAPTURE_READY && heed_write(factor, HEED_FLOAT32, numbers)
-        && heed_capture_state_of(c) == HEED_CAPTURE_STALE, "what was sent has changed since");
-  check(heed_capture_set_step(cx, c, 3, &step) && gpus[0].step == 307, "a step's numbers");
-  gpus[0].fails = "it broke";
-  refused(cx, !heed_capture_set_step(cx, c, 3, &step), "capture: it broke");
-  refused(cx, !heed_capture_replay(cx, c), "capture: it broke");
-  gpus[0].fails = NULL;
-  check(heed_capture_begin(cx, "cuda:0"), "another capture");
-  heed_capture_drop(cx, c);
-  check(gpus[0].captures == 1, "what is dropped meanwhile");
-  heed_tensor *z = times(cx, x, 2);
-  gpus[0].fails = "it broke";
-  refused(cx, heed_capture_end(cx) == NULL, "capture: it broke");
-  gpus[0].fails = NULL;
-  check(gpus[0].captures == 0, "goes at its end");
-  refused(cx, !heed_read(z, HEED_FLOAT32, got), "a tensor has no value: the work that makes it was "
-          "captured, and then dropped");
-  heed_drop(x); heed_drop(near); heed_drop(factor); heed_drop(y); heed_drop(z);
-}
-
-
-/* Gradients that a replay makes are there after it; none is after one that failed. */
-static void captures_gradients (heed_context *cx) {
-  heed_tensor *w = vector_on(cx, "cuda:0");
-  check(heed_require_grad(w, true) && heed_capture_begin(cx, "cuda:0"), "a capture");
-  heed_tensor *y = times(cx, w, 3), *sum = heed_call(cx, HEED_sum, (heed_value[]){heed_t(y)}, 1);
-  check(heed_backward(sum, NULL, false), "of a pass");
-  heed_capture *c = heed_capture_end(cx);
-  check(heed_capture_replay(cx, c), "a replay");
-  heed_tensor *g = heed_gradient(w);
-  float got[N];
-  check(lies_on(g, "cuda:0") && heed_read(g, HEED_FLOAT32, got) && got[0] == 3 && got[3] == 3,
-        "its gradient");
-  heed_drop(g);
-  gpus[0].fails = "it broke";
-  refused(cx, !heed_capture_replay(cx, c) && heed_gradient(w) == NULL, "capture: it broke");
-  gpus[0].fails = NULL;
-  heed_capture_drop(cx, c);
-  heed_drop(w); heed_drop(y); heed_drop(sum);
-}
-
-/* }================================================================== */
-
-
-static void with (void (*test) (heed_context *cx)) {
-  heed_context *cx = open_with_gpus(NULL);
-  check(heed_set_device(cx, "cuda:1") && heed_set_device(cx, "cuda:0") &&
-        heed_set_device(cx, "cpu"), "two devices");
-  test(cx);
-  heed_close(cx);
-  check(pinned == 0 && gpus[0].memory.live == 0 && gpus[1].memory.live == 0, "what is left");
-}
-
-
 int main (void) {
   opens();
   with(is_asked);
@@ -563,12 +478,11 @@ int main (void) {
   with(targets_stay);
   with(gradients_go_back);
   with(values_travel);
+  with(kinds_may_lack);
   garbage_is_collected();
   with(peaks_are_added);
   with(pins);
   with(lends);
-  with(captures);
-  with(captures_gradients);
   if (!failed) puts("accelerator: as the CPU, elsewhere");
   return failed;
 }

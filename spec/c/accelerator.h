@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "refusals.h"
 #include "memory/context.h"
+#include "tensor/tensor.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -27,6 +29,7 @@ typedef struct gpu {
   int waits, trims, peaks, captures, events;         /* how often it was asked for them */
   void *after, *before;            /* the last stream that it waited for, or that waits for it */
   bool lacks;                      /* memory */
+  int lacks_kind;                  /* of work, or -1 */
   const char *fails;               /* why all that can fail does */
   const char *gone;                /* why it is lost */
   int late;                        /* whose work a failure was about; 0: that which runs */
@@ -78,7 +81,7 @@ static const char *gpu_run (device *d, const work *w) {
 
 static bool gpu_supports (const device *d, work_kind kind, int op) {
   const gpu *g = (const gpu *)d;
-  return g->cpu->supports(g->cpu, kind, op);
+  return (int)kind != g->lacks_kind && g->cpu->supports(g->cpu, kind, op);
 }
 
 static const char *gpu_gone (device *d) { return ((gpu *)d)->gone; }
@@ -124,9 +127,10 @@ static const char *gpu_copy (device *to, void *data, device *from, const void *f
   return gpu_move(to, data, from_data, bytes);
 }
 
-/* An event is the device, which has one time. */
+/* An event is the device, which has one time. A failure is one of the device itself. */
 static device_event *gpu_event (device *d) {
   gpu *g = (gpu *)d;
+  if (g->fails != NULL) g->gone = g->fails;
   if (g->lacks || g->gone != NULL) return NULL;
   g->events++;
   return (device_event *)d;
@@ -210,7 +214,7 @@ static device *gpu_open (int index, char *text, size_t bytes) {
     return NULL;
   }
   gpus[index] = (gpu){
-    .cpu = cpu_of_spec, .open = true, .level = -1, .memory.total = 64 * MIB,
+    .cpu = cpu_of_spec, .open = true, .level = -1, .lacks_kind = -1, .memory.total = 64 * MIB,
     .device = {.name = names[index], .memory = 64 * MIB, .accelerator = &functions,
                .close = gpu_close, .alloc = gpu_alloc, .free = gpu_free, .upload = gpu_move,
                .download = gpu_move, .run = gpu_run, .supports = gpu_supports, .gone = gpu_gone}
@@ -245,6 +249,61 @@ static heed_context *open_with_gpus (const heed_host *host) {
   no_gpus = NULL;
   pins_left = -1;
   return cx;
+}
+
+
+enum { N = 4 };
+
+static const int64_t size_n[] = {N};
+
+static const float numbers[N] = {1, 2, 3, 4};
+
+/* On the device that is chosen. */
+static heed_tensor *vector_on (heed_context *cx, const char *name) {
+  const char *before = heed_device(cx);
+  check(heed_set_device(cx, name), name);
+  heed_tensor *x = vector(cx);
+  check(heed_set_device(cx, before), "the device as it was");
+  return x;
+}
+
+static heed_tensor *scalar_on (heed_context *cx, const char *name, float value) {
+  const char *before = heed_device(cx);
+  heed_set_device(cx, name);
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 0, NULL, &value);
+  heed_set_device(cx, before);
+  return x;
+}
+
+static bool is (heed_tensor *t, float by, float more) {
+  float got[N] = {0};
+  if (heed_numel(t) != N || !heed_read(t, HEED_FLOAT32, got)) return false;
+  for (int i = 0; i < N; i++)
+    if (got[i] != numbers[i] * by + more) return false;
+  return true;
+}
+
+static bool lies_on (const heed_tensor *t, const char *name) {
+  return t != NULL && strcmp(heed_device_of(t), name) == 0;
+}
+
+static heed_tensor *call (heed_context *cx, heed_op op, heed_tensor *a, heed_tensor *b) {
+  return heed_call(cx, op, (heed_value[]){heed_t(a), heed_t(b)}, 2);
+}
+
+static heed_tensor *times (heed_context *cx, heed_tensor *a, double number) {
+  return heed_call(cx, HEED_mul, (heed_value[]){heed_t(a), heed_f(number)}, 2);
+}
+
+
+/* A test in a context that has both devices open, and the CPU chosen. */
+static void with (void (*test) (heed_context *cx)) {
+  heed_context *cx = open_with_gpus(NULL);
+  check(heed_set_device(cx, "cuda:1") && heed_set_device(cx, "cuda:0") &&
+        heed_set_device(cx, "cpu"), "two devices");
+  test(cx);
+  heed_close(cx);
+  check(pinned == 0 && gpus[0].memory.live == 0 && gpus[1].memory.live == 0, "what is left");
 }
 
 #endif

@@ -283,6 +283,21 @@ static void keeps_first_gradients (heed_context *cx) {
 }
 
 
+/* Nor has a graph what a capture that was dropped was to make for it. */
+static void loses_saved_values (heed_context *cx) {
+  heed_tensor *w = vector(cx, 7), *x = vector(cx, 1), *seed = vector(cx, 4);
+  check(heed_require_grad(w, true) && heed_capture_begin(cx, DEVICE), "a capture begins");
+  heed_tensor *factor = heed_call(cx, HEED_neg, (heed_value[]){heed_t(x)}, 1);
+  heed_tensor *y = heed_call(cx, HEED_mul, (heed_value[]){heed_t(w), heed_t(factor)}, 2);
+  heed_capture_drop(cx, heed_capture_end(cx));
+  check(!heed_backward(y, seed, false) && heed_error(cx) != NULL &&
+        strcmp(heed_error(cx), "mul: a tensor has no value: the work that makes it was captured, "
+               "and then dropped") == 0, "a pass that reads it");
+  heed_clear(cx);
+  heed_drop(w); heed_drop(x); heed_drop(seed); heed_drop(factor); heed_drop(y);
+}
+
+
 /* The gradient that was there before is let go by the first replay of work that sets it anew. */
 static void lets_gradients_go (heed_context *cx) {
   enum { WIDE = 1 << 18 };         /* 1 MiB of floats */
@@ -374,6 +389,7 @@ int main (void) {
   keeps_inputs_once(cx);
   lets_gradients_go(cx);
   keeps_first_gradients(cx);
+  loses_saved_values(cx);
   draws(cx);
   drops_in_pauses(cx);
   interrupts(cx);

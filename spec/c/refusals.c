@@ -366,6 +366,11 @@ static void settings_are_checked (heed_context *cx) {
   refused(cx, heed_set_autocast(cx, HEED_NTYPES) == HEED_FLOAT32,
           "autocast: float16, bfloat16 or float32 expected, got no type");
   refused(cx, !heed_profile_end(cx), "profile: no profile runs");
+  check(!heed_profile_end(NULL) && heed_describe(NULL, HEED_add) == NULL, "no context");
+  char none[80];
+  snprintf(none, sizeof none, "heed: there is no operation %d; they end at %d", HEED_NOPS,
+           HEED_NOPS - 1);
+  refused(cx, heed_describe(cx, HEED_NOPS) == NULL, none);
   refused(cx, !heed_set_matmul_precision(cx, "higher"), "matmul_precision: 'highest', 'high' or "
           "'medium' expected, got 'higher'");
   check(strcmp(heed_matmul_precision(cx), "highest") == 0, "the precision as it was");
