@@ -65,7 +65,7 @@ static void is_asked (heed_context *cx) {
   heed_profile_drop(cx, p);
   const int waits = gpus[1].waits;
   check(heed_synchronize(cx, "cuda:1") && gpus[1].waits == waits + 1, "one is waited for");
-  check(heed_device_memory_now(cx, "cuda:1", &now) && now.total == 64 * MIB &&
+  check(heed_device_memory_now(cx, "cuda:1", &now) && now.total == MEMORY &&
         now.live == (HEED_EXACT ? N * sizeof(float) : 64),
         "its memory");
   check(heed_device_reset_peak(cx, "cuda:1") && gpus[1].peaks == 1 && gpus[0].peaks == 0 &&
@@ -192,6 +192,8 @@ static void targets_stay (heed_context *cx) {
   const heed_value size[] = {heed_l(1, size_n)};
   check(heed_apply_on(cx, "cuda:1", HEED_ones, size, 1, out) == 1 && lies_on(out[0], "cuda:1") &&
         strcmp(heed_device(cx), "cpu") == 0, "a tensor made elsewhere");
+  heed_drop(out[0]);
+  check(heed_apply_on(cx, "cuda:1", HEED_zeros, size, 1, out) == 1 && is(out[0], 0, 0), "zeros");
   heed_drop(near); heed_drop(far); heed_drop(one); heed_drop(out[0]);
 }
 

@@ -1,7 +1,7 @@
 /*
 ** accelerator.h - two accelerators, "cuda:0" and "cuda:1", of a plugin that is part of the program:
-** their memory is the host's, their work is done by the CPU, at once, and they note what they are
-** asked for. A test can say what fails.
+** the host cannot touch their memory, their work is done by the CPU, at once, and they note what
+** they are asked for. A test can say what fails.
 */
 
 #ifndef accelerator_h
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "refusals.h"
 #include "memory/context.h"
@@ -17,11 +18,15 @@
 
 #define MIB ((size_t)1 << 20)
 
-enum { GPUS = 2, WORKS = 64, BLOCKS = 64 };
+#define MEMORY (64 * MIB)          /* of a device: what was given back is not taken again */
+
+enum { GPUS = 2, WORKS = 64 };
 
 typedef struct gpu {
   device device;                   /* first */
   device *cpu;
+  char *data;
+  size_t taken;
   heed_device_memory memory;
   uint64_t seed, offset;
   bool blocks, open;
@@ -36,8 +41,6 @@ typedef struct gpu {
   bool records;                    /* a capture runs */
   work work[WORKS];
   int works, step;
-  void *block[BLOCKS];             /* freed in a capture, which uses them */
-  int nblocks;
 } gpu;
 
 static gpu gpus[GPUS];
@@ -52,29 +55,43 @@ static const char *fails (device *d) {
   return g->fails;
 }
 
+/* Its memory is there while it works. */
+static void reach (gpu *g, bool yes) {
+  if (mprotect(g->data, MEMORY, yes ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) abort();
+}
+
 static void *gpu_alloc (device *d, size_t bytes) {
   gpu *g = (gpu *)d;
-  if (g->lacks || g->gone != NULL) return NULL;
+  if (g->lacks || g->gone != NULL || bytes > MEMORY - 64 - g->taken) return NULL;
   g->memory.live += bytes;
-  return aligned_alloc(64, (bytes + 63) / 64 * 64);
+  g->taken += (bytes + 63) / 64 * 64;
+  return g->data + g->taken - (bytes + 63) / 64 * 64;
 }
 
 static void gpu_free (device *d, void *data, size_t bytes) {
-  gpu *g = (gpu *)d;
-  g->memory.live -= bytes;
-  if (g->records && g->nblocks < BLOCKS) g->block[g->nblocks++] = data;
-  else free(data);
+  (void)data;
+  ((gpu *)d)->memory.live -= bytes;
 }
 
 static const char *gpu_move (device *d, void *to, const void *from, size_t bytes) {
-  if (fails(d) == NULL) memcpy(to, from, bytes);
-  return fails(d);
+  if (fails(d) != NULL) return fails(d);
+  reach((gpu *)d, true);
+  memcpy(to, from, bytes);
+  reach((gpu *)d, false);
+  return NULL;
+}
+
+static const char *work_on (gpu *g, const work *w) {
+  reach(g, true);
+  const char *why = g->cpu->run(g->cpu, w);
+  reach(g, false);
+  return why;
 }
 
 static const char *gpu_run (device *d, const work *w) {
   gpu *g = (gpu *)d;
   if (fails(d) != NULL) return fails(d);
-  if (!g->records) return g->cpu->run(g->cpu, w);
+  if (!g->records) return work_on(g, w);
   if (g->works < WORKS) g->work[g->works++] = *w;
   return NULL;
 }
@@ -88,7 +105,7 @@ static const char *gpu_gone (device *d) { return ((gpu *)d)->gone; }
 
 static void gpu_close (device *d) {
   gpu *g = (gpu *)d;
-  while (g->nblocks > 0) free(g->block[--g->nblocks]);
+  munmap(g->data, MEMORY);
   g->open = false;
 }
 
@@ -170,7 +187,7 @@ static device_capture *gpu_capture_end (device *d, const char **why) {
 static const char *gpu_replay (device *d, device_capture *c) {
   gpu *g = (gpu *)d;
   const char *why = c == (device_capture *)d ? fails(d) : "another capture";
-  for (int i = 0; why == NULL && i < g->works; i++) why = g->cpu->run(g->cpu, &g->work[i]);
+  for (int i = 0; why == NULL && i < g->works; i++) why = work_on(g, &g->work[i]);
   return why;
 }
 
@@ -214,11 +231,13 @@ static device *gpu_open (int index, char *text, size_t bytes) {
     return NULL;
   }
   gpus[index] = (gpu){
-    .cpu = cpu_of_spec, .open = true, .level = -1, .lacks_kind = -1, .memory.total = 64 * MIB,
-    .device = {.name = names[index], .memory = 64 * MIB, .accelerator = &functions,
+    .cpu = cpu_of_spec, .open = true, .level = -1, .lacks_kind = -1, .memory.total = MEMORY,
+    .data = mmap(NULL, MEMORY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+    .device = {.name = names[index], .memory = MEMORY, .accelerator = &functions,
                .close = gpu_close, .alloc = gpu_alloc, .free = gpu_free, .upload = gpu_move,
                .download = gpu_move, .run = gpu_run, .supports = gpu_supports, .gone = gpu_gone}
   };
+  if (gpus[index].data == MAP_FAILED) abort();
   return &gpus[index].device;
 }
 

@@ -139,6 +139,25 @@ static void hosts_give_gradients (heed_context *cx) {
 }
 
 
+/* What is laid over a tensor there has its part of the gradient. */
+static void views_are_changed (heed_context *cx) {
+  const float wanted[N] = {1, 3, 3, 1};
+  float got[N] = {0};
+  heed_tensor *x = vector_on(cx, "cuda:0"), *seed = times(cx, x, 0), *y;
+  check(heed_require_grad(x, true), "a leaf");
+  y = times(cx, x, 1);
+  const heed_value part[] = {heed_t(y), heed_i(0), heed_i(2), heed_i(2)};
+  heed_tensor *view = heed_call(cx, HEED_narrow, part, 4);
+  check(heed_apply_in_place(cx, HEED_mul, (heed_value[]){heed_t(view), heed_i(3)}, 2) &&
+        heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(seed), heed_i(1)}, 2) &&
+        heed_backward(y, seed, false), "a pass");
+  heed_tensor *g = heed_gradient(x);
+  check(lies_on(g, "cuda:0") && heed_read(g, HEED_FLOAT32, got) &&
+        memcmp(got, wanted, sizeof got) == 0, "a gradient by parts");
+  heed_drop(x); heed_drop(seed); heed_drop(y); heed_drop(view); heed_drop(g);
+}
+
+
 /* A gradient that was moved elsewhere meanwhile is not added to. */
 static void gradients_stay_where_they_were (heed_context *cx) {
   heed_tensor *x = vector_on(cx, "cpu"), *far = vector_on(cx, "cuda:0");
@@ -162,6 +181,7 @@ int main (void) {
   with(captures_gradients);
   with(numbers_have_values);
   with(hosts_give_gradients);
+  with(views_are_changed);
   with(gradients_stay_where_they_were);
   if (!failed) puts("accelerator_graphs: gradients and captures are where tensors are");
   return failed;
