@@ -170,6 +170,19 @@ static void lists_are_in_one_place (heed_context *cx) {
   const heed_value put[] = {heed_t(far), heed_ts(1, &place), heed_t(one)};
   refused(cx, heed_call(cx, HEED_put, put, 3) == NULL, "put: entry 1 of 'indices' is on cpu, "
           "argument 'input' on cuda:0; move one with to()");
+  const int64_t square[] = {2, 2};
+  heed_tensor *table = heed_call(cx, HEED_view, (heed_value[]){heed_t(far), heed_l(2, square)}, 2);
+  heed_tensor *all[] = {NULL, place};
+  const heed_value column[] = {heed_t(table), heed_ts(2, all), heed_t(one)};
+  refused(cx, heed_call(cx, HEED_put, column, 3) == NULL, "put: entry 2 of 'indices' is on cpu, "
+          "argument 'input' on cuda:0; move one with to()");
+  const heed_value to[] = {heed_t(place), heed_none(), heed_s("cuda:0")};
+  float got[N] = {0};
+  all[1] = heed_call(cx, HEED_to, to, 3);
+  y = heed_call(cx, HEED_put, column, 3);
+  check(lies_on(y, "cuda:0") && heed_read(y, HEED_FLOAT32, got) && got[0] == 5 && got[1] == 2 &&
+        got[2] == 5, "a list with an entry that is all");
+  heed_drop(y); heed_drop(table); heed_drop(all[1]);
   heed_drop(near); heed_drop(far); heed_drop(place); heed_drop(one);
 }
 

@@ -147,14 +147,14 @@ static void views_are_changed (heed_context *cx) {
   check(heed_require_grad(x, true), "a leaf");
   y = times(cx, x, 1);
   const heed_value part[] = {heed_t(y), heed_i(0), heed_i(2), heed_i(2)};
-  heed_tensor *view = heed_call(cx, HEED_narrow, part, 4);
-  check(heed_apply_in_place(cx, HEED_mul, (heed_value[]){heed_t(view), heed_i(3)}, 2) &&
+  heed_tensor *middle = heed_call(cx, HEED_narrow, part, 4);
+  check(heed_apply_in_place(cx, HEED_mul, (heed_value[]){heed_t(middle), heed_i(3)}, 2) &&
         heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(seed), heed_i(1)}, 2) &&
         heed_backward(y, seed, false), "a pass");
   heed_tensor *g = heed_gradient(x);
   check(lies_on(g, "cuda:0") && heed_read(g, HEED_FLOAT32, got) &&
         memcmp(got, wanted, sizeof got) == 0, "a gradient by parts");
-  heed_drop(x); heed_drop(seed); heed_drop(y); heed_drop(view); heed_drop(g);
+  heed_drop(x); heed_drop(seed); heed_drop(y); heed_drop(middle); heed_drop(g);
 }
 
 
