@@ -42,7 +42,9 @@ static void draws (heed_context *cx) {
 static void drops_in_pauses (heed_context *cx) {
   check(heed_capture_begin(cx, DEVICE), "a capture with a pause");
   heed_tensor *y = draw(cx);
+  heed_capture_pause(cx, false);   /* none is there, */
   heed_capture_pause(cx, true);
+  heed_capture_pause(cx, true);    /* and another is none */
   heed_drop(y);
   heed_tensor *own = heed_call(cx, HEED_zeros, (heed_value[]){heed_l(1, (int64_t[]){N})}, 1);
   heed_capture_pause(cx, false);

@@ -85,6 +85,9 @@ static void gradients_fit (heed_context *cx) {
   check(heed_require_grad(x, true), "a leaf");
   refused(cx, !heed_set_gradient(x, pair), "grad: shape (4) expected, got (2)");
   refused(cx, !heed_set_gradient(x, wide), "grad: type float32 expected, got float64");
+  heed_tensor *some[] = {pair, NULL};
+  check(!heed_require_grad_all(cx, 2, some, true) && !heed_requires_grad(pair) &&
+        heed_require_grad_all(cx, 0, NULL, true), "leaves of which one is missing");
   refused(cx, !heed_set_gradient(x, x), "grad: the gradient lies in one stretch of memory with "
           "the tensor, which a sum there may change; clone() it first");
   refused(cx, !heed_record_custom(cx, NULL, 1, &x, 1, &z), "custom: there is no backward function");

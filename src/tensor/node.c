@@ -229,7 +229,6 @@ void node_drop (node *n) {
 
 
 void node_forget (node *n) {
-  if (n->kind == NODE_LEAF) return;
   n->freed = true;
   release_custom(n);
   drop_hooks(n, false);
