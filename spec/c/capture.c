@@ -300,6 +300,24 @@ static void loses_saved_values (heed_context *cx) {
 }
 
 
+/* The graph that a tensor had is kept until the first replay alone: the tensor may lose it then. */
+static void lets_graphs_go (heed_context *cx) {
+  heed_tensor *w = vector(cx, 7), *other = vector(cx, 1);
+  check(heed_require_grad(w, true), "w is a leaf");
+  heed_tensor *y = heed_call(cx, HEED_mul, (heed_value[]){heed_t(w), heed_i(2)}, 2);
+  heed_set_recording(cx, false);
+  check(heed_capture_begin(cx, DEVICE), "a capture begins");
+  heed_drop(heed_call(cx, HEED_neg, (heed_value[]){heed_t(y)}, 1));
+  heed_capture *c = heed_capture_end(cx);
+  heed_set_recording(cx, true);
+  const int64_t nodes = heed_graph_nodes(cx);
+  check(heed_capture_replay(cx, c) && heed_graph_nodes(cx) == nodes, "a replay");
+  check(heed_take_over(y, other) && heed_graph_nodes(cx) == nodes - 1, "the graph has gone");
+  heed_capture_drop(cx, c);
+  heed_drop(w); heed_drop(y); heed_drop(other);
+}
+
+
 /* The gradient that was there before is let go by the first replay of work that sets it anew. */
 static void lets_gradients_go (heed_context *cx) {
   enum { WIDE = 1 << 18 };         /* 1 MiB of floats */
@@ -390,6 +408,7 @@ int main (void) {
   heed_context *cx = heed_open(NULL);
   keeps_inputs_once(cx);
   lets_gradients_go(cx);
+  lets_graphs_go(cx);
   keeps_first_gradients(cx);
   loses_saved_values(cx);
   draws(cx);
