@@ -110,6 +110,7 @@ static void gradients_fit (heed_context *cx) {
   refused(cx, !heed_require_grad(y, false),
           "requires_grad: only a leaf can stop requiring grad; use detach()");
   refused(cx, !heed_set_gradient(y, pair), "grad: only a leaf that requires grad has one");
+  check(heed_gradients(y, NULL, 0, NULL, NULL, true), "a pass for no gradient");
   check(heed_backward(y, NULL, false), "a pass");
   refused(cx, heed_add_hook(y, &custom) == NULL,
           "register_hook: the graph was freed by an earlier backward");

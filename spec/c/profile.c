@@ -180,7 +180,7 @@ static void check_seconds (heed_context *cx, heed_tensor *x) {
   const int64_t begun = clock_now();
   while (clock_now() - begun < 20000000) heed_drop(square(cx, x));
   const int64_t reached = clock_now();
-  double running = 0, ended = 0;
+  double running = 0, ended = 0, later = 0;
   heed_drop(square(cx, x));
   for (int64_t i = 0; i < heed_profile_records(p); i++)
     running += heed_profile_record_at(p, i).seconds;
@@ -192,6 +192,9 @@ static void check_seconds (heed_context *cx, heed_tensor *x) {
     ended += heed_profile_record_at(p, i).seconds;
   check(ended >= 0.999e-9 * (double)(end - begun), "they are no fewer");
   check(ended <= 1.001e-9 * (double)(after - before), "and no more than passed");
+  for (int64_t i = 0; i < heed_profile_records(p); i++)
+    later += heed_profile_record_at(p, i).seconds;
+  check(later == ended, "nor do they change then");
   heed_profile_drop(cx, p);
 }
 
