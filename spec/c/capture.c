@@ -296,7 +296,14 @@ static void loses_saved_values (heed_context *cx) {
         strcmp(heed_error(cx), "mul: a tensor has no value: the work that makes it was captured, "
                "and then dropped") == 0, "a pass that reads it");
   heed_clear(cx);
-  heed_drop(w); heed_drop(x); heed_drop(seed); heed_drop(factor); heed_drop(y);
+  heed_drop(y);
+  check(heed_set_gradient(w, factor), "a gradient that has no value");
+  heed_tensor *v = vector(cx, 5);
+  check(heed_require_grad(v, true) && heed_set_gradient(v, x), "another leaf");
+  y = heed_call(cx, HEED_add, (heed_value[]){heed_t(w), heed_t(v)}, 2);
+  check(!heed_backward(y, seed, false) && has_gradient(v, 1, 2, 3), "a pass that adds to it");
+  heed_clear(cx);
+  heed_drop(w); heed_drop(x); heed_drop(seed); heed_drop(factor); heed_drop(y); heed_drop(v);
 }
 
 
