@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "failing.h"
 #include "refusals.h"
 #include "memory/context.h"
 #include "tensor/tensor.h"
@@ -317,12 +318,14 @@ static heed_tensor *times (heed_context *cx, heed_tensor *a, double number) {
 
 /* A test in a context that has both devices open, and the CPU chosen. */
 static void with (void (*test) (heed_context *cx)) {
-  heed_context *cx = open_with_gpus(NULL);
+  failing host = {.countdown = -1};
+  heed_context *cx = open_with_gpus(&(heed_host){.resize = failing_resize, .self = &host});
   check(heed_set_device(cx, "cuda:1") && heed_set_device(cx, "cuda:0") &&
         heed_set_device(cx, "cpu"), "two devices");
   test(cx);
   heed_close(cx);
-  check(pinned == 0 && gpus[0].memory.live == 0 && gpus[1].memory.live == 0, "what is left");
+  check(pinned == 0 && gpus[0].memory.live == 0 && gpus[1].memory.live == 0 &&
+        host.alive == 0 && host.bytes == 0, "what is left");
 }
 
 #endif

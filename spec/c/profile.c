@@ -19,11 +19,14 @@ static void check (bool good, const char *what) {
 }
 
 
+static long alive;                 /* blocks that were given */
+
 /* Blocks have so many bytes at most. */
 static void *resize (void *self, void *block, size_t old_size, size_t new_size) {
   const size_t *most = self;
   (void)old_size;
   if (new_size > *most) return NULL;
+  alive += (new_size > 0 && block == NULL) - (new_size == 0 && block != NULL);
   if (new_size > 0) return realloc(block, new_size);
   free(block);
   return NULL;
@@ -387,5 +390,6 @@ int main (void) {
   heed_drop(plain);
   heed_profile_begin(cx);            /* closing ends it */
   heed_close(cx);
+  check(alive == 0, "blocks that are left");
   return failures > 0;
 }
