@@ -484,6 +484,19 @@ static void lends (heed_context *cx) {
 /* }================================================================== */
 
 
+/* A context that is closed while work is captured releases what waits for the end of that. */
+static void closes_in_a_capture (void) {
+  float own[N] = {1, 2, 3, 4};
+  heed_context *cx = open_with_gpus(NULL);
+  heed_tensor *x = lend(cx, NULL, own);
+  released = 0;
+  check(heed_capture_begin(cx, "cuda:0"), "a capture");
+  heed_drop(x);
+  heed_close(cx);
+  check(released == 1 && !gpus[0].open, "what is released");
+}
+
+
 int main (void) {
   opens();
   with(is_asked);
@@ -497,6 +510,7 @@ int main (void) {
   with(peaks_are_added);
   with(pins);
   with(lends);
+  closes_in_a_capture();
   if (!failed) puts("accelerator: as the CPU, elsewhere");
   return failed;
 }

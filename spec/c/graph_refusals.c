@@ -3,6 +3,7 @@
 ** context, gradients of other shapes, changes in place; and in which words each is refused.
 */
 
+#include "failing.h"
 #include "refusals.h"
 
 
@@ -235,7 +236,9 @@ static void gradients_stay_that_fit (heed_context *cx) {
 
 
 int main (void) {
-  heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
+  failing memory = {.countdown = -1};
+  const heed_host host = {.resize = failing_resize, .self = &memory};
+  heed_context *cx = heed_open(&host), *other = heed_open(&host);
   contexts_are_apart(cx, other);
   gradients_fit(cx);
   saved_values_stay(cx);
@@ -244,6 +247,7 @@ int main (void) {
   gradients_stay_that_fit(cx);
   heed_close(other);
   heed_close(cx);
+  check(memory.alive == 0 && memory.bytes == 0, "what is given back");
   if (!failed) puts("graphs: refused in the words that are wanted");
   return failed;
 }

@@ -279,6 +279,20 @@ static void check_names (heed_context *cx) {
 }
 
 
+/* Sums of gradients are the pass's own, and of no operation whose gradients they add. */
+static void check_sums (heed_context *cx, heed_tensor *x) {
+  heed_tensor *y = square(cx, x), *sum = heed_call(cx, HEED_sum, (heed_value[]){heed_t(y)}, 1);
+  heed_profile *p = heed_profile_begin(cx);
+  check(heed_backward(sum, NULL, false), "a pass");
+  heed_profile_end(cx);
+  check(find(p, "backward", false, 0).bytes == (1 + 4) * sizeof(float), "its one, and a sum");
+  heed_profile_drop(cx, p);
+  heed_drop(y);
+  heed_drop(sum);
+  heed_set_gradient(x, NULL);
+}
+
+
 /* Work that runs in a region of the host's is part of it. */
 static void check_nested (heed_context *cx, heed_tensor *x) {
   heed_profile *p = heed_profile_begin(cx);
@@ -379,6 +393,7 @@ int main (void) {
   check_captured_pass(cx, x);
   check_callers();
   check_names(cx);
+  check_sums(cx, x);
   check_nested(cx, plain);
   check_peaks(cx);
   check_custom(cx, x);
