@@ -8,6 +8,7 @@
 
 #include "failing.h"
 #include "heed.h"
+#include "heed_search.h"
 #include "memory/context.h"
 #include "memory/packed.h"
 #include "tensor/tensor.h"
@@ -293,6 +294,25 @@ static void copies_may_get_none (void) {
 }
 
 
+/* A search gives back what it kept, and has a failure where it can keep nothing. */
+static void searches_give_back (void) {
+  enum { ROWS = 5000, K = 64 };
+  static float data[ROWS];
+  int64_t at[K];
+  float scores[K];
+  failing memory = {.countdown = -1};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory});
+  const heed_rows rows = {HEED_ROWS_FLOAT32, ROWS, 1, sizeof *data, data, NULL};
+  const heed_rows query = {HEED_ROWS_FLOAT32, 1, 1, sizeof *data, data, NULL};
+  check(heed_nearest(cx, &rows, &query, NULL, K, at, scores) && at[K - 1] == K - 1, "a search");
+  memory.countdown = 0;
+  memory.onwards = true;
+  refused(cx, heed_nearest(cx, &rows, &query, NULL, K, at, scores), "not enough memory: ");
+  heed_close(cx);
+  check(memory.alive == 0 && memory.bytes == 0, "what searches give back");
+}
+
+
 /*
 ** {==================================================================
 ** A machine whose memory is told: what it has left, and what of it this process has touched
@@ -372,6 +392,7 @@ int main (void) {
   asks_of_host();
   scratch_takes_from_the_cache();
   copies_may_get_none();
+  searches_give_back();
   is_told = true;
   cx = heed_open(NULL);
   machines_have_limits(cx);
