@@ -47,6 +47,7 @@ static void contexts_are_apart (heed_context *cx, heed_context *other) {
   refused(cx, !heed_record_custom(cx, &custom, 1, NULL, 1, &z), "custom: there are no inputs");
   refused(cx, !heed_record_custom(cx, &custom, 1, &x, -1, &z), "custom: there are no outputs");
   check(heed_record_custom(cx, &custom, 0, NULL, 0, NULL), "one of nothing");
+  check(heed_record_custom(cx, &custom, 1, &x, 0, NULL), "one without a result");
   heed_drop(x); heed_drop(y); heed_drop(z); heed_drop(foreign);
 }
 
