@@ -294,6 +294,31 @@ static void copies_may_get_none (void) {
 }
 
 
+typedef struct bounded { size_t used, most; } bounded;
+
+/* A host's allocator that has so many bytes. */
+static void *bounded_resize (void *self, void *block, size_t from, size_t to) {
+  bounded *b = self;
+  if (b->used - from + to > b->most) return NULL;
+  b->used += to - from;
+  if (to > 0) return realloc(block, to);
+  free(block);
+  return NULL;
+}
+
+/* Cached memory makes room for a block where the host has no more. */
+static void blocks_take_from_the_cache (void) {
+  bounded host = {.most = 4 * MIB};
+  heed_context *cx = heed_open(&(heed_host){.resize = bounded_resize, .self = &host});
+  heed_drop(heed_empty(cx, HEED_UINT8, 1, (int64_t[]){2 * MIB}));
+  void *block = core_alloc(cx, 3 * MIB);
+  check(block != NULL && heed_memory_now(cx).cached == 0, "a block in place of the cache");
+  core_free(cx, block, 3 * MIB);
+  heed_close(cx);
+  check(host.used == 0, "what the host gets back");
+}
+
+
 /* A search gives back what it kept, and has a failure where it can keep nothing. */
 static void searches_give_back (void) {
   enum { ROWS = 5000, K = 64 };
@@ -393,6 +418,7 @@ int main (void) {
   scratch_takes_from_the_cache();
   copies_may_get_none();
   searches_give_back();
+  blocks_take_from_the_cache();
   is_told = true;
   cx = heed_open(NULL);
   machines_have_limits(cx);
