@@ -50,6 +50,13 @@ static void kinds_are_named (heed_context *cx, heed_tensor *x) {
           "to: argument 'device': a text expected, got a whole number");
   refused(cx, heed_call(cx, HEED_exp, (heed_value[]){heed_t(x), heed_i(1)}, 2) == NULL,
           "exp: at most 1 arguments expected, got 2");
+  const int64_t size[] = {1, 1, 2, 2}, rule[] = {0};
+  const heed_value mask[] = {heed_l(4, size), heed_l(0, rule), heed_i(7)};
+  const heed_value put[] = {heed_t(x), heed_i(1), heed_f(1)};
+  refused(cx, heed_call(cx, HEED_attention_mask, mask, 3) == NULL, "attention_mask: argument "
+          "'operands': a list of tensors expected, got a whole number");
+  refused(cx, heed_call(cx, HEED_put, put, 3) == NULL,
+          "put: argument 'indices': a list of tensors expected, got a whole number");
 }
 
 static void numbers_may_be_whole (heed_context *cx, heed_tensor *x) {
