@@ -343,7 +343,7 @@ $(B)/spec/c/lua_leaks: WRAPPED= $(patsubst %,-Xlinker --wrap=%,malloc calloc rea
   aligned_alloc posix_memalign)
 
 # In it polls are counted.
-$(B)/spec/c/text_stops: WRAPPED= -Wl,--wrap=core_poll
+$(B)/spec/c/text_stops $(B)/spec/c/pass_stops: WRAPPED= -Wl,--wrap=core_poll
 
 # C programs that test: lua_*.c embed Lua and the whole module, the others the core alone.
 $(B)/spec/c/lua_%: $(B)/spec/c/lua_%.o $(OBJECTS) $(EMBED)

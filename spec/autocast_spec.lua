@@ -19,7 +19,7 @@ local CALLS <const> = {
   full = {
     softmax = {"m", 1}, log_softmax = {"m", 1}, sum = {"m"}, prod = {"m"}, cumsum = {"m", 1},
     cumprod = {"m", 1}, logsumexp = {"m", 1}, norm = {"m"}, exp = {"m"}, expm1 = {"m"},
-    log = {"m"}, log2 = {"m"}, log1p = {"m"}, pow = {"m", 2}, reciprocal = {"m"}, rsqrt = {"m"},
+    log = {"m"}, log2 = {"m"}, log1p = {"m"}, pow = {"m", 0.5}, reciprocal = {"m"}, rsqrt = {"m"},
     tan = {"m"}, asin = {"m"}, acos = {"m"}, sinh = {"m"}, cosh = {"m"}, softplus = {"m"},
     layer_norm = {"m", 3}, rms_norm = {"m", 3}, mse_loss = {"m", "m"}, l1_loss = {"m", "m"},
     smooth_l1_loss = {"m", "m"}, kl_div = {"m", "m"}, binary_cross_entropy = {"m", "m"},

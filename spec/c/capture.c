@@ -42,7 +42,9 @@ static void draws (heed_context *cx) {
 static void drops_in_pauses (heed_context *cx) {
   check(heed_capture_begin(cx, DEVICE), "a capture with a pause");
   heed_tensor *y = draw(cx);
+  heed_capture_pause(cx, false);   /* none is there, */
   heed_capture_pause(cx, true);
+  heed_capture_pause(cx, true);    /* and another is none */
   heed_drop(y);
   heed_tensor *own = heed_call(cx, HEED_zeros, (heed_value[]){heed_l(1, (int64_t[]){N})}, 1);
   heed_capture_pause(cx, false);
@@ -267,6 +269,62 @@ static void keeps_inputs_once (heed_context *cx) {
 }
 
 
+/* A pass reads the gradient that it begins with, whose memory no other tensor gets meanwhile. */
+static void keeps_first_gradients (heed_context *cx) {
+  heed_tensor *w = vector(cx, 7), *seed = vector(cx, 4);
+  check(heed_require_grad(w, true) && heed_capture_begin(cx, DEVICE), "a capture begins");
+  heed_tensor *y = heed_call(cx, HEED_mul, (heed_value[]){heed_t(w), heed_i(2)}, 2);
+  check(heed_backward(y, seed, false), "a pass");
+  heed_capture *c = heed_capture_end(cx);
+  heed_drop(seed);
+  heed_tensor *others[] = {vector(cx, 100), vector(cx, 200), vector(cx, 300)};
+  check(heed_capture_replay(cx, c) && has_gradient(w, 8, 10, 12), "the gradient it began with");
+  heed_capture_drop(cx, c);
+  for (int i = 0; i < 3; i++) heed_drop(others[i]);
+  heed_drop(w); heed_drop(y);
+}
+
+
+/* Nor has a graph what a capture that was dropped was to make for it. */
+static void loses_saved_values (heed_context *cx) {
+  heed_tensor *w = vector(cx, 7), *x = vector(cx, 1), *seed = vector(cx, 4);
+  check(heed_require_grad(w, true) && heed_capture_begin(cx, DEVICE), "a capture begins");
+  heed_tensor *factor = heed_call(cx, HEED_neg, (heed_value[]){heed_t(x)}, 1);
+  heed_tensor *y = heed_call(cx, HEED_mul, (heed_value[]){heed_t(w), heed_t(factor)}, 2);
+  heed_capture_drop(cx, heed_capture_end(cx));
+  check(!heed_backward(y, seed, false) && heed_error(cx) != NULL &&
+        strcmp(heed_error(cx), "mul: a tensor has no value: the work that makes it was captured, "
+               "and then dropped") == 0, "a pass that reads it");
+  heed_clear(cx);
+  heed_drop(y);
+  check(heed_set_gradient(w, factor), "a gradient that has no value");
+  heed_tensor *v = vector(cx, 5);
+  check(heed_require_grad(v, true) && heed_set_gradient(v, x), "another leaf");
+  y = heed_call(cx, HEED_add, (heed_value[]){heed_t(w), heed_t(v)}, 2);
+  check(!heed_backward(y, seed, false) && has_gradient(v, 1, 2, 3), "a pass that adds to it");
+  heed_clear(cx);
+  heed_drop(w); heed_drop(x); heed_drop(seed); heed_drop(factor); heed_drop(y); heed_drop(v);
+}
+
+
+/* The graph that a tensor had is kept until the first replay alone: the tensor may lose it then. */
+static void lets_graphs_go (heed_context *cx) {
+  heed_tensor *w = vector(cx, 7), *other = vector(cx, 1);
+  check(heed_require_grad(w, true), "w is a leaf");
+  heed_tensor *y = heed_call(cx, HEED_mul, (heed_value[]){heed_t(w), heed_i(2)}, 2);
+  heed_set_recording(cx, false);
+  check(heed_capture_begin(cx, DEVICE), "a capture begins");
+  heed_drop(heed_call(cx, HEED_neg, (heed_value[]){heed_t(y)}, 1));
+  heed_capture *c = heed_capture_end(cx);
+  heed_set_recording(cx, true);
+  const int64_t nodes = heed_graph_nodes(cx);
+  check(heed_capture_replay(cx, c) && heed_graph_nodes(cx) == nodes, "a replay");
+  check(heed_take_over(y, other) && heed_graph_nodes(cx) == nodes - 1, "the graph has gone");
+  heed_capture_drop(cx, c);
+  heed_drop(w); heed_drop(y); heed_drop(other);
+}
+
+
 /* The gradient that was there before is let go by the first replay of work that sets it anew. */
 static void lets_gradients_go (heed_context *cx) {
   enum { WIDE = 1 << 18 };         /* 1 MiB of floats */
@@ -357,6 +415,9 @@ int main (void) {
   heed_context *cx = heed_open(NULL);
   keeps_inputs_once(cx);
   lets_gradients_go(cx);
+  lets_graphs_go(cx);
+  keeps_first_gradients(cx);
+  loses_saved_values(cx);
   draws(cx);
   drops_in_pauses(cx);
   interrupts(cx);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "failing.h"
 #include "heed.h"
 
 static int failed;
@@ -71,7 +72,8 @@ static void captures_have_their_own (heed_context *cx, heed_tensor *x, heed_tens
 }
 
 int main (void) {
-  heed_context *cx = heed_open(NULL);
+  failing memory = {.countdown = -1};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory});
   heed_tensor *x = square(cx, 2), *w = square(cx, 3), *v = square(cx, 7), *other = square(cx, 5);
   heed_require_grad(w, true);
   heed_require_grad(v, true);
@@ -110,8 +112,11 @@ int main (void) {
   captures_have_their_own(cx, x, w, anew);
   heed_set_autocast(cx, HEED_FLOAT32);
   check(works(cx, x, w, 10) < kept, "nothing is converted");
+  heed_set_autocast(cx, HEED_BFLOAT16);
+  check(works(cx, x, w, 10) == anew, "what is kept at the end");
   heed_drop(x); heed_drop(w); heed_drop(v); heed_drop(other);
   heed_close(cx);
+  check(memory.alive == 0 && memory.bytes == 0, "is given back");
   if (!failed) puts("casts: once for each that serves");
   return failed;
 }

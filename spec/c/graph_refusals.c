@@ -3,6 +3,7 @@
 ** context, gradients of other shapes, changes in place; and in which words each is refused.
 */
 
+#include "failing.h"
 #include "refusals.h"
 
 
@@ -45,6 +46,8 @@ static void contexts_are_apart (heed_context *cx, heed_context *other) {
           "custom: output 1 belongs to another context");
   refused(cx, !heed_record_custom(cx, &custom, 1, NULL, 1, &z), "custom: there are no inputs");
   refused(cx, !heed_record_custom(cx, &custom, 1, &x, -1, &z), "custom: there are no outputs");
+  check(heed_record_custom(cx, &custom, 0, NULL, 0, NULL), "one of nothing");
+  check(heed_record_custom(cx, &custom, 1, &x, 0, NULL), "one without a result");
   heed_drop(x); heed_drop(y); heed_drop(z); heed_drop(foreign);
 }
 
@@ -84,6 +87,9 @@ static void gradients_fit (heed_context *cx) {
   check(heed_require_grad(x, true), "a leaf");
   refused(cx, !heed_set_gradient(x, pair), "grad: shape (4) expected, got (2)");
   refused(cx, !heed_set_gradient(x, wide), "grad: type float32 expected, got float64");
+  heed_tensor *some[] = {pair, NULL};
+  check(!heed_require_grad_all(cx, 2, some, true) && !heed_requires_grad(pair) &&
+        heed_require_grad_all(cx, 0, NULL, true), "leaves of which one is missing");
   refused(cx, !heed_set_gradient(x, x), "grad: the gradient lies in one stretch of memory with "
           "the tensor, which a sum there may change; clone() it first");
   refused(cx, !heed_record_custom(cx, NULL, 1, &x, 1, &z), "custom: there is no backward function");
@@ -106,6 +112,7 @@ static void gradients_fit (heed_context *cx) {
   refused(cx, !heed_require_grad(y, false),
           "requires_grad: only a leaf can stop requiring grad; use detach()");
   refused(cx, !heed_set_gradient(y, pair), "grad: only a leaf that requires grad has one");
+  check(heed_gradients(y, NULL, 0, NULL, NULL, true), "a pass for no gradient");
   check(heed_backward(y, NULL, false), "a pass");
   refused(cx, heed_add_hook(y, &custom) == NULL,
           "register_hook: the graph was freed by an earlier backward");
@@ -230,7 +237,9 @@ static void gradients_stay_that_fit (heed_context *cx) {
 
 
 int main (void) {
-  heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
+  failing memory = {.countdown = -1};
+  const heed_host host = {.resize = failing_resize, .self = &memory};
+  heed_context *cx = heed_open(&host), *other = heed_open(&host);
   contexts_are_apart(cx, other);
   gradients_fit(cx);
   saved_values_stay(cx);
@@ -239,6 +248,7 @@ int main (void) {
   gradients_stay_that_fit(cx);
   heed_close(other);
   heed_close(cx);
+  check(memory.alive == 0 && memory.bytes == 0, "what is given back");
   if (!failed) puts("graphs: refused in the words that are wanted");
   return failed;
 }

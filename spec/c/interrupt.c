@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "heed.h"
+#include "heed_search.h"
 
 enum { LONG = 1 << 20 };
 #define LIMIT 20.0                 /* seconds: machines may be slow */
@@ -267,6 +268,20 @@ static void before_a_write (heed_context *cx) {
   check(heed_read(x, HEED_FLOAT32, &read) && read == 1, "what they would have written");
   heed_drop(x);
   heed_drop(g);
+}
+
+/* A search has no result then, and the next one has. */
+static void before_a_search (heed_context *cx) {
+  const float row = 2;
+  int64_t at = -1;
+  float score = 0;
+  const heed_rows rows = {HEED_ROWS_FLOAT32, 1, 1, sizeof row, &row, NULL};
+  heed_interrupt(cx);
+  check(!heed_nearest(cx, &rows, &rows, NULL, 1, &at, &score) &&
+        strcmp(heed_error(cx), "interrupted") == 0 && at == -1, "a search");
+  heed_clear(cx);
+  check(heed_nearest(cx, &rows, &rows, NULL, 1, &at, &score) && at == 0 && score == 4,
+        "the next search");
 }
 
 static atomic_bool ended, resting;
@@ -558,6 +573,7 @@ int main (void) {
   long_reads_stop(cx);
   in_a_child(cx);
   before_a_write(cx);
+  before_a_search(cx);
   within_writes(cx);
   within_each_write(cx);
   after_a_write(cx);

@@ -17,6 +17,7 @@
 
 #include "failing.h"
 #include "heed.h"
+#include "heed_search.h"
 
 enum { N = 2 << 20, BYTES = N * 4, WORKERS = 4, LIMIT = 60 };      /* seconds */
 
@@ -208,6 +209,25 @@ static void lost_elements_fail (void) {
     heed_close(cx);
     close(file);
   }
+}
+
+
+/* Nor are there rows of such a file to be searched. */
+static void lost_rows_fail (void) {
+  int file = make_file();
+  heed_context *cx = heed_open(NULL);
+  heed_tensor *t = map_whole(cx, file);
+  const float query[4] = {1, 1, 1, 1};
+  int64_t at = -1;
+  float score = 0;
+  const heed_rows of = {HEED_ROWS_FLOAT32, 1, 4, sizeof query, query, NULL};
+  const heed_rows rows = {HEED_ROWS_FLOAT32, N / 4, 4, sizeof query, heed_data(t), NULL};
+  check(ftruncate(file, BYTES / 2) == 0, "a shorter file");
+  check(!heed_nearest(cx, &rows, &of, NULL, 1, &at, &score) && has_failed(cx, "became shorter"),
+        "rows of half a file");
+  heed_drop(t);
+  heed_close(cx);
+  close(file);
 }
 
 
@@ -426,6 +446,7 @@ int main (void) {
   lost_pages_stop_calls();
   threads_survive();
   lost_elements_fail();
+  lost_rows_fail();
   writes_stay_here();
   handlers_come_back();                  /* leaves none: a sanitizer's has gone */
   allocations_fail();

@@ -8,6 +8,7 @@
 
 #include "failing.h"
 #include "heed.h"
+#include "heed_search.h"
 #include "memory/context.h"
 #include "memory/packed.h"
 #include "tensor/tensor.h"
@@ -293,6 +294,50 @@ static void copies_may_get_none (void) {
 }
 
 
+typedef struct bounded { size_t used, most; } bounded;
+
+/* A host's allocator that has so many bytes. */
+static void *bounded_resize (void *self, void *block, size_t from, size_t to) {
+  bounded *b = self;
+  if (b->used - from + to > b->most) return NULL;
+  b->used += to - from;
+  if (to > 0) return realloc(block, to);
+  free(block);
+  return NULL;
+}
+
+/* Cached memory makes room for a block where the host has no more. */
+static void blocks_take_from_the_cache (void) {
+  bounded host = {.most = 4 * MIB};
+  heed_context *cx = heed_open(&(heed_host){.resize = bounded_resize, .self = &host});
+  heed_drop(heed_empty(cx, HEED_UINT8, 1, (int64_t[]){2 * MIB}));
+  void *block = core_alloc(cx, 3 * MIB);
+  check(block != NULL && heed_memory_now(cx).cached == 0, "a block in place of the cache");
+  core_free(cx, block, 3 * MIB);
+  heed_close(cx);
+  check(host.used == 0, "what the host gets back");
+}
+
+
+/* A search gives back what it kept, and has a failure where it can keep nothing. */
+static void searches_give_back (void) {
+  enum { ROWS = 5000, K = 64 };
+  static float data[ROWS];
+  int64_t at[K];
+  float scores[K];
+  failing memory = {.countdown = -1};
+  heed_context *cx = heed_open(&(heed_host){.resize = failing_resize, .self = &memory});
+  const heed_rows rows = {HEED_ROWS_FLOAT32, ROWS, 1, sizeof *data, data, NULL};
+  const heed_rows query = {HEED_ROWS_FLOAT32, 1, 1, sizeof *data, data, NULL};
+  check(heed_nearest(cx, &rows, &query, NULL, K, at, scores) && at[K - 1] == K - 1, "a search");
+  memory.countdown = 0;
+  memory.onwards = true;
+  refused(cx, heed_nearest(cx, &rows, &query, NULL, K, at, scores), "not enough memory: ");
+  heed_close(cx);
+  check(memory.alive == 0 && memory.bytes == 0, "what searches give back");
+}
+
+
 /*
 ** {==================================================================
 ** A machine whose memory is told: what it has left, and what of it this process has touched
@@ -372,6 +417,8 @@ int main (void) {
   asks_of_host();
   scratch_takes_from_the_cache();
   copies_may_get_none();
+  searches_give_back();
+  blocks_take_from_the_cache();
   is_told = true;
   cx = heed_open(NULL);
   machines_have_limits(cx);

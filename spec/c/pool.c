@@ -281,6 +281,8 @@ static void contexts_have_threads (void) {
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
     heed_context *cx = heed_open(&(heed_host){.threads = wanted[i][0]});
     check(heed_threads(cx) == wanted[i][1], "threads of a context", wanted[i][0], 1);
+    check(heed_set_threads(cx, 1) && heed_set_threads(cx, wanted[i][1]) &&
+          heed_threads(cx) == wanted[i][1], "as many set again", wanted[i][1], 1);
     heed_close(cx);
   }
   for (int threads = -1; threads <= 0; threads++) {

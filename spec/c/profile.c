@@ -19,11 +19,14 @@ static void check (bool good, const char *what) {
 }
 
 
+static long alive;                 /* blocks that were given */
+
 /* Blocks have so many bytes at most. */
 static void *resize (void *self, void *block, size_t old_size, size_t new_size) {
   const size_t *most = self;
   (void)old_size;
   if (new_size > *most) return NULL;
+  alive += (new_size > 0 && block == NULL) - (new_size == 0 && block != NULL);
   if (new_size > 0) return realloc(block, new_size);
   free(block);
   return NULL;
@@ -180,7 +183,7 @@ static void check_seconds (heed_context *cx, heed_tensor *x) {
   const int64_t begun = clock_now();
   while (clock_now() - begun < 20000000) heed_drop(square(cx, x));
   const int64_t reached = clock_now();
-  double running = 0, ended = 0;
+  double running = 0, ended = 0, later = 0;
   heed_drop(square(cx, x));
   for (int64_t i = 0; i < heed_profile_records(p); i++)
     running += heed_profile_record_at(p, i).seconds;
@@ -192,6 +195,9 @@ static void check_seconds (heed_context *cx, heed_tensor *x) {
     ended += heed_profile_record_at(p, i).seconds;
   check(ended >= 0.999e-9 * (double)(end - begun), "they are no fewer");
   check(ended <= 1.001e-9 * (double)(after - before), "and no more than passed");
+  for (int64_t i = 0; i < heed_profile_records(p); i++)
+    later += heed_profile_record_at(p, i).seconds;
+  check(later == ended, "nor do they change then");
   heed_profile_drop(cx, p);
 }
 
@@ -270,6 +276,20 @@ static void check_names (heed_context *cx) {
         heed_profile_record_at(NULL, 0).calls == 0 && heed_profile_records(NULL) == 0, "no record");
   check(heed_profile_record_at(p, 702).calls > 0, "the last one");
   heed_profile_drop(cx, p);
+}
+
+
+/* Sums of gradients are the pass's own, and of no operation whose gradients they add. */
+static void check_sums (heed_context *cx, heed_tensor *x) {
+  heed_tensor *y = square(cx, x), *sum = heed_call(cx, HEED_sum, (heed_value[]){heed_t(y)}, 1);
+  heed_profile *p = heed_profile_begin(cx);
+  check(heed_backward(sum, NULL, false), "a pass");
+  heed_profile_end(cx);
+  check(find(p, "backward", false, 0).bytes == (1 + 4) * sizeof(float), "its one, and a sum");
+  heed_profile_drop(cx, p);
+  heed_drop(y);
+  heed_drop(sum);
+  heed_set_gradient(x, NULL);
 }
 
 
@@ -373,6 +393,7 @@ int main (void) {
   check_captured_pass(cx, x);
   check_callers();
   check_names(cx);
+  check_sums(cx, x);
   check_nested(cx, plain);
   check_peaks(cx);
   check_custom(cx, x);
@@ -384,5 +405,6 @@ int main (void) {
   heed_drop(plain);
   heed_profile_begin(cx);            /* closing ends it */
   heed_close(cx);
+  check(alive == 0, "blocks that are left");
   return failures > 0;
 }

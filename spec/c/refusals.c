@@ -50,6 +50,13 @@ static void kinds_are_named (heed_context *cx, heed_tensor *x) {
           "to: argument 'device': a text expected, got a whole number");
   refused(cx, heed_call(cx, HEED_exp, (heed_value[]){heed_t(x), heed_i(1)}, 2) == NULL,
           "exp: at most 1 arguments expected, got 2");
+  const int64_t size[] = {1, 1, 2, 2}, rule[] = {0};
+  const heed_value mask[] = {heed_l(4, size), heed_l(0, rule), heed_i(7)};
+  const heed_value put[] = {heed_t(x), heed_i(1), heed_f(1)};
+  refused(cx, heed_call(cx, HEED_attention_mask, mask, 3) == NULL, "attention_mask: argument "
+          "'operands': a list of tensors expected, got a whole number");
+  refused(cx, heed_call(cx, HEED_put, put, 3) == NULL,
+          "put: argument 'indices': a list of tensors expected, got a whole number");
 }
 
 static void numbers_may_be_whole (heed_context *cx, heed_tensor *x) {
@@ -366,6 +373,11 @@ static void settings_are_checked (heed_context *cx) {
   refused(cx, heed_set_autocast(cx, HEED_NTYPES) == HEED_FLOAT32,
           "autocast: float16, bfloat16 or float32 expected, got no type");
   refused(cx, !heed_profile_end(cx), "profile: no profile runs");
+  check(!heed_profile_end(NULL) && heed_describe(NULL, HEED_add) == NULL, "no context");
+  char none[80];
+  snprintf(none, sizeof none, "heed: there is no operation %d; they end at %d", HEED_NOPS,
+           HEED_NOPS - 1);
+  refused(cx, heed_describe(cx, HEED_NOPS) == NULL, none);
   refused(cx, !heed_set_matmul_precision(cx, "higher"), "matmul_precision: 'highest', 'high' or "
           "'medium' expected, got 'higher'");
   check(strcmp(heed_matmul_precision(cx), "highest") == 0, "the precision as it was");

@@ -1,8 +1,9 @@
 /*
 ** float_mode.h - how the calling thread rounds, and whether it flushes denormals.
 **
-** The host may round otherwise, or flush denormals; the pool's threads do not. So that results
-** depend on neither setting, heed computes in C's own mode, and restores the host's:
+** The host may round otherwise, or flush denormals. So that results depend on neither setting, heed
+** computes in C's own mode, and restores the host's. Threads inherit the mode, and the pool starts
+** its own within:
 **
 **   float_mode before = float_mode_begin();
 **   …

@@ -29,8 +29,7 @@ static bool has_double (const heed_value *args, int n) {
 
 /* Conversions of parameters are kept; other conversions are temporaries. */
 static heed_tensor *converted (heed_context *cx, heed_tensor *t, heed_type type) {
-  const bool kept = type != HEED_FLOAT32 && heed_is_leaf(t) && heed_requires_grad(t) &&
-                    tensor_viewed(t) == NULL;
+  const bool kept = type != HEED_FLOAT32 && heed_is_leaf(t) && heed_requires_grad(t);
   heed_tensor *cast = kept ? core_kept_cast(cx, t) : NULL;
   if (cast != NULL) return op_hold(cx, heed_keep(cast));
   cast = op_cast(t, type);

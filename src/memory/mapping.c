@@ -28,7 +28,7 @@
 typedef struct place {
   _Atomic(uintptr_t) first, last;  /* addresses, the last one behind it */
   _Atomic(heed_context *) cx;
-  atomic_bool lost;
+  atomic_bool lost;                /* false where the place is free */
   char name[NAME];                 /* of the file, in messages */
 } place;
 
@@ -147,7 +147,6 @@ static place *take_place (heed_context *cx, const char *name, char *data, size_t
     place *p = &mapped.places[i];
     if (atomic_load(&p->cx) != NULL) continue;
     snprintf(p->name, sizeof p->name, "%s", name != NULL ? name : "a file");
-    atomic_store(&p->lost, false);
     atomic_store(&p->cx, cx);
     atomic_store(&p->first, (uintptr_t)data);
     atomic_store(&p->last, (uintptr_t)data + size);

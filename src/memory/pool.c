@@ -11,7 +11,6 @@
 #include "memory/interrupt.h"
 #include "memory/machine.h"
 
-#include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -145,7 +144,6 @@ static bool join (pool *p, uint64_t *last) {
 static void *worker (void *arg) {
   pool *p = arg;
   uint64_t last = 0;
-  fesetenv(FE_DFL_ENV);            /* threads inherit the host's rounding */
   for (;;) {
     if (!spin(p, last)) sleep_until_job(p, last);
     if (atomic_load(&p->stop)) return NULL;

@@ -265,10 +265,9 @@ static void drop_all (heed_context *cx) {
 
 heed_capture *heed_capture_end (heed_context *cx) {
   if (cx == NULL) return NULL;
-  heed_capture_pause(cx, false);
+  heed_capture_pause(cx, false);   /* which forgets casts */
   if (cx->capture.where == NULL) return core_fail(cx, "capture", "no work is captured");
   heed_capture *c = cx->tensors->captures.running;
-  core_forget_casts(cx);
   cx->capture.where = NULL;
   cx->tensors->captures.running = NULL;
   bool good = core_done(cx, "capture", end(cx, c));

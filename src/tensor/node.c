@@ -204,7 +204,6 @@ static void free_node (node *n) {
   drop_hooks(n, true);
   drop_saved(n);
   heed_drop(n->gradient);
-  for (int i = 0; i < n->noutputs; i++) heed_drop(n->incoming[i]);
   drop_edges(n);
   core_free(cx, n, size_of(n->kind, (node_size){n->nedges, n->nsaved, n->noutputs, n->nargs,
                                                 n->ndims}));
@@ -229,7 +228,6 @@ void node_drop (node *n) {
 
 
 void node_forget (node *n) {
-  if (n->kind == NODE_LEAF) return;
   n->freed = true;
   release_custom(n);
   drop_hooks(n, false);

@@ -98,7 +98,8 @@ node *node_new (heed_context *cx, node_kind kind, heed_op op, node_size size);  
 void node_keep (node *n);
 void node_drop (node *n);                            /* frees a chain without recursion */
 node *node_leaf (heed_context *cx, const heed_tensor *t);
-void node_forget (node *n);        /* drops saved values and inputs' nodes: 'freed' from now on */
+void node_forget (node *n);        /* of one that is no leaf, drops saved values and inputs' nodes:
+                                      'freed' from now on */
 int64_t node_order (const node *n);                  /* 0: there is none */
 void node_put_gradient (node *leaf, heed_tensor *gradient);          /* which it owns now */
 node *node_of_gradient (const heed_tensor *t);       /* the leaf that has t's; NULL: none */

@@ -18,7 +18,6 @@ bool tensor_open (heed_context *cx) {
 void tensor_close (heed_context *cx) {
   tensor_state *s = cx->tensors;
   if (s == NULL) return;
-  foreign_end_releases(cx);
   core_free(cx, s->casts.kept, (size_t)s->casts.capacity * sizeof *s->casts.kept);
   core_free(cx, s, sizeof *s);
   cx->tensors = NULL;
