@@ -308,7 +308,11 @@ describe("the rest", function()
 
   it("has no divergence where a target is 0", function()
     local input = heed.tensor{-1.0, -2.0}
-    assert.same({0, 2}, heed.kl_div(input, heed.tensor{0.0, 1.0}, "none"):totable())
+    local target = heed.tensor({0.0, 1.0}, {requires_grad = true})
+    local y = heed.kl_div(input, target, "none")
+    assert.same({0, 2}, y:totable())
+    y:sum():backward()
+    assert.same({1, 3}, target.grad:totable())        -- log 1 - input, and log 1 + 1 - input
   end)
 
   it("takes class axes anywhere", function()
