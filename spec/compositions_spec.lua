@@ -299,6 +299,10 @@ describe("the rest", function()
     assert.same({0, 0}, heed.normalize(heed.zeros(1, 2))[1]:totable())
     local x = heed.tensor{{1e30, 1e30}}
     assert.is_true(x:cosine_similarity(x):isclose(1)[1])
+    local one, two = heed.tensor{2.0}, heed.tensor{{3.0, 4.0}}      -- one is (2, 2) beside two
+    for _, y in ipairs{one:cosine_similarity(two, 2), two:cosine_similarity(one, 2)} do
+      assert.is_true(y:isclose(14 / (math.sqrt(8) * 5)):all())
+    end
     local zero = heed.zeros(1, 2, {requires_grad = true})
     zero:cosine_similarity(heed.ones(1, 2)):sum():backward()
     assert.is_true(zero.grad:isfinite():all())
