@@ -1,9 +1,11 @@
 -- Reductions of rows so long that they are cut into parts, which are reduced apart and joined: what
--- stands at an end of a part, or in one part alone, counts as in a short row.
+-- stands at an end of a part, or in one part alone, counts as in a short row. And the gradients of
+-- a norm's weights, which blocks of rows add up apart.
 
 local close = require "spec.support.close"
 local device = require "spec.support.device"
 local heed = require "heed"
+local near = require "spec.support.near"
 
 local N <const> = 150001                   -- three parts of 65,536 elements, or nine of a column's
 local NAN <const>, HUGE <const> = 0 / 0, math.huge
@@ -86,4 +88,26 @@ describe("a row of more parts than are kept at a time", function()
     local n = 1024 * 65536 + 3
     assert.equal(n, heed.ones(1, "uint8"):expand(n):sum():item())
   end)
+end)
+
+
+describe("the gradients of a norm's weights", function()
+  local function mean(x) return x:mean(-1, true) end
+
+  for _, rows in ipairs{0, 1, 1000, 30007, 50001} do
+    it(("add up %d rows"):format(rows), function()
+      local x = heed.randn({rows, 5}, {dtype = "float64"})
+      local g = heed.randn({rows, 5}, {dtype = "float64"})
+      local weight = heed.ones(5, {dtype = "float64", requires_grad = true})
+      local bias = heed.zeros(5, {dtype = "float64", requires_grad = true})
+      local centred = x - mean(x)
+      local function sums(size) return (g * size / (mean(size:square()) + 1e-5):sqrt()):sum(1) end
+      heed.layer_norm(x, {5}, weight, bias):backward(g)
+      near(sums(centred), weight.grad, 1e-9, 1e-9, "layer_norm")
+      near(g:sum(1), bias.grad, 1e-9, 1e-9, "bias")
+      weight.grad = nil
+      heed.rms_norm(x, {5}, weight, {eps = 1e-5}):backward(g)
+      near(sums(x), weight.grad, 1e-9, 1e-9, "rms_norm")
+    end)
+  end
 end)
