@@ -1,10 +1,11 @@
 -- Reductions of rows so long that they are cut into parts, which are reduced apart and joined: what
 -- stands at an end of a part, or in one part alone, counts as in a short row. And the gradients of
--- a norm's weights, which blocks of rows add up apart.
+-- a norm's weights, which blocks of rows add up apart, and of softmax in rows of all lengths.
 
 local close = require "spec.support.close"
 local device = require "spec.support.device"
 local heed = require "heed"
+local layouts = require "spec.support.layouts"
 local near = require "spec.support.near"
 
 local N <const> = 150001                   -- three parts of 65,536 elements, or nine of a column's
@@ -110,4 +111,29 @@ describe("the gradients of a norm's weights", function()
       near(sums(x), weight.grad, 1e-9, 1e-9, "rms_norm")
     end)
   end
+end)
+
+
+describe("the gradient of softmax", function()
+  local RTOL <const> = {float32 = 1e-4, float64 = 1e-10}
+  local lengths = {1, 2, 3, 7, 24, 25}             -- and from 4 vectors of AVX-512 on to 8 of them
+  for n = 40, 130, 3 do lengths[#lengths + 1] = n end
+
+  it("is right in rows of every length, and that of its logarithm", function()
+    layouts.on_each_level(function(level)
+      for dtype, rtol in pairs(RTOL) do
+        for _, n in ipairs(lengths) do
+          local x, g = heed.randn({3, n}, {dtype = dtype}), heed.randn({3, n}, {dtype = dtype})
+          x:requires_grad_()
+          local y, exact = x:detach():double():softmax(-1), g:double()
+          local what = ("%s, %s, %d elements"):format(level, dtype, n)
+          x:softmax(-1):backward(g)
+          near(y * (exact - (exact * y):sum(-1, true)), x.grad, rtol, rtol, what)
+          x.grad = nil
+          x:log_softmax(-1):backward(g)
+          near(exact - y * exact:sum(-1, true), x.grad, rtol, rtol, what .. ", logarithm")
+        end
+      end
+    end)
+  end)
 end)
