@@ -455,4 +455,31 @@ describe("attention beside a rule", function()
       end
     end
   end)
+
+  it("makes no matrix of bools up to the longest rule that a device reads", function()
+    local mask, n = heed.mask, 1024
+    local q, lengths = heed.randn(1, 1, n, 4), heed.tensor{n - 9}
+    local ids, bools = heed.randint(1, 4, {n}):sort(-1), heed.rand(1, 1, 1, n):gt(0.2)
+    local function windows(count)                  -- joined: 2 count - 1 nodes
+      local rule = mask.window(count, 0)
+      for i = 2, count do rule = rule & mask.window(count - i, 0) end
+      return rule
+    end
+    local documents = mask.documents(ids) & mask.documents(ids)
+    for i, case in ipairs{
+      {~windows(8)}, {~windows(7), {causal = true}},
+      {~windows(6), {causal = true, lengths = lengths}},
+      {documents & documents}, {documents & bools, {lengths = lengths}},
+    } do
+      local options = case[2] or {}
+      options.mask = case[1]
+      collectgarbage()
+      local before = heed.memory()
+      heed.memory{limit = before.live + n * n // 2}
+      local good, why = pcall(heed.attention, q, q, q, options)
+      heed.memory{limit = before.limit}
+      if os.getenv "HEED_BUILD" == "basic" then assert.matches("memory limit", why)
+      else assert.is_true(good, ("case %d: %s"):format(i, why)) end
+    end
+  end)
 end)

@@ -299,6 +299,10 @@ describe("the rest", function()
     assert.same({0, 0}, heed.normalize(heed.zeros(1, 2))[1]:totable())
     local x = heed.tensor{{1e30, 1e30}}
     assert.is_true(x:cosine_similarity(x):isclose(1)[1])
+    local one, two = heed.tensor{2.0}, heed.tensor{{3.0, 4.0}}      -- one is (2, 2) beside two
+    for _, y in ipairs{one:cosine_similarity(two, 2), two:cosine_similarity(one, 2)} do
+      assert.is_true(y:isclose(14 / (math.sqrt(8) * 5)):all())
+    end
     local zero = heed.zeros(1, 2, {requires_grad = true})
     zero:cosine_similarity(heed.ones(1, 2)):sum():backward()
     assert.is_true(zero.grad:isfinite():all())
@@ -308,7 +312,11 @@ describe("the rest", function()
 
   it("has no divergence where a target is 0", function()
     local input = heed.tensor{-1.0, -2.0}
-    assert.same({0, 2}, heed.kl_div(input, heed.tensor{0.0, 1.0}, "none"):totable())
+    local target = heed.tensor({0.0, 1.0}, {requires_grad = true})
+    local y = heed.kl_div(input, target, "none")
+    assert.same({0, 2}, y:totable())
+    y:sum():backward()
+    assert.same({1, 3}, target.grad:totable())        -- log 1 - input, and log 1 + 1 - input
   end)
 
   it("takes class axes anywhere", function()

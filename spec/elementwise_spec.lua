@@ -408,3 +408,25 @@ describe("the short way of small dense operands", function()
     end
   end)
 end)
+
+
+-- Differences of sinc do not show its derivative's last digits near 0, where both terms cancel.
+describe("the derivative of sinc", function()
+  local function derivative(a)             -- by the series of sinc, which has all digits there
+    local total, term = 0, 1
+    for k = 1, 20 do
+      term = -term * (math.pi * a) ^ 2 / (2 * k * (2 * k + 1))
+      total = total + 2 * k * term / a
+    end
+    return total
+  end
+
+  it("has all digits where it changes from its series to its formula, and around", function()
+    local list, wanted = {1e-9, 1e-3, 0.05, 0.1, 0.14999, 0.15001, 0.2, 0.5, 0.9}, {}
+    for i = 1, #list do list[#list + 1] = -list[i] end
+    for i, a in ipairs(list) do wanted[i] = derivative(a) end
+    local x = heed.tensor(list, {dtype = "float64", requires_grad = true})
+    x:sinc():sum():backward()
+    compare("sinc", x.grad, wanted, 2e-14)
+  end)
+end)

@@ -176,6 +176,14 @@ describe("logits beyond what exp can hold", function()
     end
   end)
 
+  it("of probabilities as wrong as can be have a gradient of their sign in every type", function()
+    for _, dtype in ipairs{"float16", "bfloat16", "float32", "float64"} do
+      local p = heed.tensor({1, 0}, {dtype = dtype, requires_grad = true})
+      heed.binary_cross_entropy(p, 1 - p:detach(), {reduction = "sum"}):backward()
+      same({1, -1}, p.grad:sign())
+    end
+  end)
+
   it("of minus infinity count for nothing; rows of nothing else have no softmax", function()
     local x = leaf{-huge, 0.0, 1.0}
     local y = x:softmax(1)
@@ -235,11 +243,12 @@ describe("norms", function()
 
   it("of no rows give their weights zeros, whatever memory had", function()
     for _, name in ipairs{"layer_norm", "rms_norm"} do
-      local w, full = heed.ones(3):requires_grad_(), {}
+      local w, bias, full = heed.ones(3):requires_grad_(), heed.zeros(3):requires_grad_(), {}
       for i = 1, 10 do full[i] = heed.full({3}, 7) end
       for i = 1, 10 do full[i]:release() end
-      heed[name](heed.zeros(0, 3), {3}, w):sum():backward()
-      same({0, 0, 0}, w.grad)
+      local given = name == "layer_norm" and {w, bias} or {w}
+      heed[name](heed.zeros(0, 3), {3}, table.unpack(given)):sum():backward()
+      for _, t in ipairs(given) do same({0, 0, 0}, t.grad) end
     end
   end)
 

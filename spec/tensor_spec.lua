@@ -82,6 +82,9 @@ describe("a tensor is made", function()
     end
     assert.equal(10, #heed.arange(0, 1 - 1e-9, 0.1))
     assert.same({}, heed.arange(0.0, -1.0):totable())     -- nothing is written to no elements
+    for _, step in ipairs{1, -1, 0.5, -0.5} do
+      assert.same({3}, heed.arange(3, 3, step):totable())
+    end
     assert.same({0, 1 - 0x4p-52}, heed.arange(0.0, 1 - 0x4p-52, {dtype = "float64"}):totable())
     assert.same({0}, heed.arange(0.0, 1 - 0x5p-52, {dtype = "float64"}):totable())
     assert.same({}, heed.arange(0):totable())
@@ -106,6 +109,9 @@ describe("a tensor is made", function()
     assert.same({{1.0, 0.0}, {0.0, 1.0}}, heed.eye(2):totable())
     assert.same({{1.0, 0.0, 0.0}, {0.0, 1.0, 0.0}}, heed.eye(2, 3):totable())
     assert.same({{1.0, 0.0}, {0.0, 1.0}, {0.0, 0.0}}, heed.eye(3, 2):totable())
+    for _, size in ipairs{{0, 0}, {0, 3}, {3, 0}} do
+      assert.same(size, heed.eye(size[1], size[2]).shape)
+    end
     assert.equal(1, heed.eye(1, 9000):sum():item())     -- its diagonal is one number, no row
     assert.equal(0, heed.zeros{}:dim())
   end)

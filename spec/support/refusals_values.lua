@@ -91,6 +91,8 @@ return {
    .. "expected, got uint8"},
   {heed.nll_loss, {x, ones(3)},
    "nll_loss: argument 'target': labels of type int64 expected, got float32"},
+  {heed.nll_loss, {x, x},
+   "nll_loss: argument 'target': labels of type int64 expected, got float32"},
   {heed.einsum, {"abcdefghi->a", ones(1)}, "einsum: 'abcdefghi->a': too many letters"},
   {heed.einsum, {"i1->i", ones(1)}, "einsum: 'i1->i': letters, ',', '...' and '->' expected"},
   {heed.einsum, {"i->j", ones(1)},

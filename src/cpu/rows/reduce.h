@@ -37,7 +37,7 @@ typedef struct reduction {
   int64_t step;                    /* from result to result, in the input's elements */
   int64_t size;                    /* of such an element */
   int64_t width, batches;
-  int64_t segment;                 /* elements of a row */
+  int64_t segment;                 /* elements of a row, where it is cut */
   int64_t first;                   /* of the segments that run */
   reduce_pass now;
   void *parts;
@@ -105,7 +105,6 @@ static void reduction_store (const reduction *d, int out, int64_t batch, int64_t
 
 /* Many elements for few results are cut: 64 K for a thread. */
 static int64_t reduction_segments (reduction *d) {
-  d->segment = d->count;
   if (d->batches > 1 || d->count < 4096 || d->count * d->width < 131072) return 1;
   d->segment = 65536 / d->width;
   return (d->count + d->segment - 1) / d->segment;
