@@ -32,19 +32,27 @@ static const int8_t group_places[SPAN_GROUPS] = {0, 2, 4, 6, 1, 3, 5, 7,
 
 /*
 ** {==================================================================
-** Eight blocks of 32 elements, of which the first n are there: others have scales and quants of 0
+** Blocks of 32 elements of a span, or of its first half, of which the first n are there. Of the
+** others the last one is read again, and their numbers are 0.
 ** ===================================================================
 */
 
-/* The float16 numbers of blocks of so many bytes, the first of which is at 'at'. */
-INLINED __m256 numbers_of_blocks (const uint8_t *at, int bytes, int n) {
-  int16_t half[8];
-  UNROLL for (int i = 0; i < 8; i++) {
-    half[i] = 0;
-    if (i < n) memcpy(&half[i], at + i * bytes, sizeof half[i]);
-  }
-  return _mm256_cvtph_ps(_mm_setr_epi16(half[0], half[1], half[2], half[3], half[4], half[5],
-                                        half[6], half[7]));
+/* Block i of n that have so many bytes, the first of which is at 'at'. */
+INLINED const uint8_t *block_of_span (const uint8_t *at, int bytes, int n, int i) {
+  return at + smaller(i, n - 1) * bytes;
+}
+
+/* The float16 numbers that stand so far behind the beginnings of blocks. */
+INLINED __m256 numbers_of_blocks (const uint8_t *at, int bytes, int n, int blocks, int behind) {
+  int16_t half[8] = {0};
+  UNROLL for (int i = 0; i < 8; i++)
+    if (i < blocks) memcpy(&half[i], block_of_span(at, bytes, n, i) + behind, sizeof half[i]);
+  const __m256 all = _mm256_cvtph_ps(_mm_setr_epi16(half[0], half[1], half[2], half[3], half[4],
+                                                    half[5], half[6], half[7]));
+  if (n == 8) return all;
+  const __m256i there = _mm256_cmpgt_epi32(_mm256_set1_epi32(n),
+                                           _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  return _mm256_and_ps(all, _mm256_castsi256_ps(there));
 }
 
 /* The low halves of 16 bytes, then the high ones. */
@@ -65,25 +73,29 @@ INLINED __m256i fifths_of (const uint8_t *at) {
   return _mm256_and_si256(set, _mm256_set1_epi8(16));
 }
 
-INLINED void quants_q8_0 (const uint8_t *at, int n, quant_span *to) {
-  to->scale[0] = numbers_of_blocks(at, BYTES_q8_0, n);
+INLINED void quants_q8_0 (const uint8_t *at, int n, const bool whole, quant_span *to) {
+  const int blocks = whole ? 8 : 4;
+  to->scale[0] = numbers_of_blocks(at, BYTES_q8_0, n, blocks, 0);
   UNROLL for (int i = 0; i < 8; i++)
-    to->q[i] = i < n ? bytes_at(at + i * BYTES_q8_0 + 2) : _mm256_setzero_si256();
+    if (i < blocks) to->q[i] = bytes_at(block_of_span(at, BYTES_q8_0, n, i) + 2);
 }
 
-INLINED void quants_of_halves (const uint8_t *at, int bytes, int n, int low, int fifth,
-                               bool has_least, quant_span *to) {
-  to->scale[0] = numbers_of_blocks(at, bytes, n);
-  if (has_least) to->least[0] = numbers_of_blocks(at + 2, bytes, n);
-  UNROLL for (int i = 0; i < 8; i++, at += bytes) {
-    to->q[i] = i < n ? halves_of_bytes(at + low) : _mm256_setzero_si256();
-    if (fifth > 0 && i < n) to->q[i] = _mm256_or_si256(to->q[i], fifths_of(at + fifth));
+INLINED void quants_of_halves (const uint8_t *at, int bytes, int n, const bool whole, int low,
+                               int fifth, bool has_least, quant_span *to) {
+  const int blocks = whole ? 8 : 4;
+  to->scale[0] = numbers_of_blocks(at, bytes, n, blocks, 0);
+  if (has_least) to->least[0] = numbers_of_blocks(at, bytes, n, blocks, 2);
+  UNROLL for (int i = 0; i < 8; i++) {
+    const uint8_t *b = block_of_span(at, bytes, n, i);
+    if (i >= blocks) break;
+    to->q[i] = halves_of_bytes(b + low);
+    if (fifth > 0) to->q[i] = _mm256_or_si256(to->q[i], fifths_of(b + fifth));
   }
 }
 
 #define HALVES(name, has_least) \
-  INLINED void quants_##name (const uint8_t *at, int n, quant_span *to) { \
-    quants_of_halves(at, BYTES_##name, n, LOW_##name, FIFTH_##name, has_least, to); \
+  INLINED void quants_##name (const uint8_t *at, int n, const bool whole, quant_span *to) { \
+    quants_of_halves(at, BYTES_##name, n, whole, LOW_##name, FIFTH_##name, has_least, to); \
   }
 HALVES(q4_0, false)
 HALVES(q4_1, true)
@@ -129,16 +141,16 @@ INLINED void sixes_in_order (const uint8_t *b, quant_span *to) {
 #define QUANTS_BY(eight) \
   UNROLL for (int i = 0; i < SPAN / 32; i++) to->q[i] = (__m256i)eight(b, 4 * i)
 
-INLINED void quants_q2_k (const uint8_t *b, int n, quant_span *to) {
-  (void)n;
+INLINED void quants_q2_k (const uint8_t *b, int n, const bool whole, quant_span *to) {
+  (void)n, (void)whole;
   const __m128i both = sixteen_bytes(b), fours = _mm_set1_epi8(15);
   sixteen_times(_mm_and_si128(both, fours), half_at(b + 80), to->scale);
   sixteen_times(_mm_and_si128(_mm_srli_epi16(both, 4), fours), -half_at(b + 82), to->least);
   QUANTS_BY(eight_q2_k);
 }
 
-INLINED void quants_q3_k (const uint8_t *b, int n, quant_span *to) {
-  (void)n;
+INLINED void quants_q3_k (const uint8_t *b, int n, const bool whole, quant_span *to) {
+  (void)n, (void)whole;
   const __m128i low = _mm_loadl_epi64((const __m128i *)(const void *)(b + 96));
   const __m128i fours = _mm_and_si128(_mm_unpacklo_epi64(low, _mm_srli_epi16(low, 4)),
                                       _mm_set1_epi8(15));
@@ -150,20 +162,20 @@ INLINED void quants_q3_k (const uint8_t *b, int n, quant_span *to) {
   QUANTS_BY(unsigned_q3_k);
 }
 
-INLINED void quants_q4_k (const uint8_t *b, int n, quant_span *to) {
-  (void)n;
+INLINED void quants_q4_k (const uint8_t *b, int n, const bool whole, quant_span *to) {
+  (void)n, (void)whole;
   sixes_in_order(b, to);
   QUANTS_BY(eight_q4_k);
 }
 
-INLINED void quants_q5_k (const uint8_t *b, int n, quant_span *to) {
-  (void)n;
+INLINED void quants_q5_k (const uint8_t *b, int n, const bool whole, quant_span *to) {
+  (void)n, (void)whole;
   sixes_in_order(b, to);
   QUANTS_BY(eight_q5_k);
 }
 
-INLINED void quants_q6_k (const uint8_t *b, int n, quant_span *to) {
-  (void)n;
+INLINED void quants_q6_k (const uint8_t *b, int n, const bool whole, quant_span *to) {
+  (void)n, (void)whole;
   sixteen_times(sixteen_bytes(b + 192), half_at(b + 208), to->scale);
   QUANTS_BY(unsigned_q6_k);
 }

@@ -61,7 +61,7 @@ typedef struct quant_form {
   int elements, bytes;
   bool least;
   int group, up;
-  void (*load) (const uint8_t *at, int n, quant_span *to);
+  void (*load) (const uint8_t *at, int n, bool whole, quant_span *to);
 } quant_form;
 
 
@@ -119,29 +119,33 @@ INLINED float sum_of_eight (__m256 v) {
 }
 
 
+/* Adds the first n blocks of a span, or of its first half, with 'rows' rows of x. */
+INLINED void quant_step (const quant_form f, const uint8_t *w, int n, const bool whole,
+                         const rounded_span *x, int64_t spans, const int rows,
+                         __m256 sum[MADDUBS_ROWS][2]) {
+  quant_span s;
+  f.load(w, n, whole, &s);
+  UNROLL for (int r = 0; r < rows; r++) add_span(f, &s, x + r * spans, whole, sum[r]);
+}
+
 /* The products of a row of w, of k elements, with 'rows' rows of x, at intervals of y_row in y. */
 INLINED void quant_dots (const quant_form f, const uint8_t *w, bool soon, const rounded_span *x,
                          int64_t k, const int rows, float *y, int64_t y_row, float bias) {
   const int64_t spans = spans_of(k);
   const int blocks = SPAN / f.elements;
   __m256 sum[MADDUBS_ROWS][2];
-  quant_span s;
   UNROLL for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = _mm256_setzero_ps();
   for (; k >= SPAN; k -= SPAN, w += blocks * f.bytes, x++) {
     fetch_row(w, blocks * f.bytes, soon);
-    f.load(w, blocks, &s);
-    UNROLL for (int r = 0; r < rows; r++) add_span(f, &s, x + r * spans, true, sum[r]);
+    quant_step(f, w, blocks, true, x, spans, rows, sum);
   }
-  if (k > 0) {
-    f.load(w, (int)k / f.elements, &s);
-    UNROLL for (int r = 0; r < rows; r++) {
-      if (k > SPAN / 2) add_span(f, &s, x + r * spans, true, sum[r]);
-      else add_span(f, &s, x + r * spans, false, sum[r]);
-    }
+  fetch_row(w, k / f.elements * f.bytes, soon);
+  if (k > SPAN / 2) quant_step(f, w, (int)k / f.elements, true, x, spans, rows, sum);
+  else if (k > 0) quant_step(f, w, (int)k / f.elements, false, x, spans, rows, sum);
+  UNROLL for (int r = 0; r < rows; r++) {
+    const __m256 all = f.group == ROUND_GROUP ? sum[r][0] : _mm256_add_ps(sum[r][0], sum[r][1]);
+    y[r * y_row] = sum_of_eight(all) + bias;
   }
-  UNROLL for (int r = 0; r < rows; r++)
-    y[r * y_row] = sum_of_eight(f.group == ROUND_GROUP ? sum[r][0]
-                                                       : _mm256_add_ps(sum[r][0], sum[r][1])) + bias;
 }
 
 INLINED void quant_columns (const quant_form f, const product_rows *at, const rounded_span *x,
