@@ -9,7 +9,7 @@
 **   eight_NAME(b, i)     elements 8 i to 8 i + 7 of the block at b, a byte each, the first lowest
 **   scale_NAME(b, g)     of elements 16 g to 16 g + 15
 **   least_NAME(b, g)     what is added to them, 0 of a type that has none
-**   unsigned_NAME(b, i)  as eight_NAME, before what makes quants negative is taken off: of some types
+**   unsigned_NAME(b, i)  of some types: as eight_NAME, before the quants are made negative
 **
 ** Readers define EIGHTS, how functions are declared; half_at(b), a float16 at b; eight_at(b), the 8
 ** bytes there; and 'eights' with eights_at: the same, or a vector of 32 bytes, which blocks of 256
