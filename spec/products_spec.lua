@@ -1,8 +1,10 @@
 -- Products of matrices by every way of computing them: few rows, large blocks, many small ones; of
 -- every type and layout, beside sums of products in float64.
 
+local blocks = require "heed.internal.blocks"
 local heed = require "heed"
 local device = require "spec.support.device"
+local files = require "spec.support.files"
 local layouts = require "spec.support.layouts"
 
 local UNIT = {float64 = 2 ^ -53, float32 = 2 ^ -24, float16 = 2 ^ -11, bfloat16 = 2 ^ -8}
@@ -258,6 +260,61 @@ describe("a batch of products on the CPU", function()
         end
       end
     end
+  end)
+
+  -- Groups of 32 elements of each row as integers from -127 to 127, times what these count in.
+  local function rounded(x)
+    local groups = x:reshape(x:size(1), -1, 32)
+    local most = groups:abs():amax(-1, true)
+    local v = groups * (127 / most)
+    return ((v:abs() + 0.5):floor() * v:sign() * (most / 127)):reshape(x.shape)
+  end
+
+  it("of rounded rows with blocks is exact but for its sums, on every level", function()
+    local function check_blocks(w, what)
+      for _, m in ipairs{1, 2, 4, 5, 9} do
+        local x, bias = numbers({m, w:size(2)}, 11), numbers({w:size(1)}, 12)
+        local wanted, size = reference(rounded(x), w:to("float32").mT)
+        on_each_level(function(level)
+          heed.matmul_precision "high"
+          local y = heed.linear(x, w, bias)
+          heed.matmul_precision "highest"
+          check(y, wanted + bias:to("float64"), size + bias:abs():to("float64"), w:size(2),
+                ("%s %s, %d rows"):format(level, what, m))
+        end)
+      end
+    end
+    for name, row in next, blocks do
+      if not row.written then
+        check_blocks(assert(heed.load("spec/golden/gguf/" .. name .. ".gguf"))["t.3x256"], name)
+      end
+      for _, n in ipairs(row.written and {32, 128, 160, 256, 448, 736, 768} or {}) do
+        if n % row.elements == 0 then
+          check_blocks(heed.quantize(numbers({5, n}, n), name), ("%s of %d"):format(name, n))
+        end
+      end
+    end
+  end)
+
+  it("of rounded rows is infinite where a block's scale is, the last one's alone too", function()
+    local name <const> = os.tmpname()
+    local path <const> = name .. ".gguf"
+    for _, n in ipairs{32, 160, 288, 448} do
+      assert(heed.save(path, {w = heed.quantize(heed.ones(1, n), "q8_0")}))
+      local text <const> = files.read(path)
+      local ones <const> = ("\127"):rep(32)
+      local _, last = text:find("^.*" .. ones)
+      files.write(path, text:sub(1, last - 34) .. "\0\x7c" .. ones .. text:sub(last + 1))
+      local w = assert(heed.load(path)).w
+      on_each_level(function(level)
+        heed.matmul_precision "high"
+        local y = heed.linear(heed.ones(5, n), w)
+        heed.matmul_precision "highest"
+        assert.same({math.huge, math.huge}, {y:min():item(), y:max():item()}, level .. " " .. n)
+      end)
+    end
+    os.remove(path)
+    os.remove(name)
   end)
 
   it("adds up the largest quants of blocks, rounded or not", function()

@@ -398,7 +398,7 @@ static void rounded_piece (void *arg, int64_t first, int64_t end) {
   const maddubs_product *v = arg;
   const block_product *p = v->p;
   const bool soon = p->type == HEED_Q8_0 && p->self->reads_alone;
-  const int64_t some = SUM_NEAR / p->w_row + 1;
+  const int64_t some = SUM_NEAR / p->k + 1;
   for (int64_t n = first; n < end; n += some) {
     product_rows at = {.w = (const uint8_t *)p->w + n * p->w_row, .w_row = p->w_row,
                        .n = smaller(some, end - n), .soon = soon,
@@ -448,7 +448,7 @@ INLINED void rounded_dots (const block_product *p, int64_t n, int64_t m, const i
     const int now = (int)smaller(p->k - k, SPAN);
     decode_span(p, w, k, now, &s);
     for (int g = 0; g < now / ROUND_GROUP; g++) {
-      const group_quants v = group_load(s.q + g * ROUND_GROUP);
+      const int8_t *v = s.q + g * ROUND_GROUP;
       const block_lanes scale = group_scale(s.scale[2 * g], s.scale[2 * g + 1]);
       UNROLL for (int r = 0; r < rows; r++) {
         const int8_t *q = p->rounded.q + (m + r) * p->k + k + g * ROUND_GROUP;

@@ -48,44 +48,15 @@ INLINED float block_sum (block_lanes v) {
 }
 
 
-/*
-** {==================================================================
-** Of each level: the compiler makes scalar code of conversions from 8 bits
-** ===================================================================
-*/
-
-/*
-** values_of: DECODE_GROUP quants as values. group_load: quants of a ROUND_GROUP as they are
-** multiplied. group_dot: their products with others, added up in lanes, of which the first half is
-** the first 16 elements. group_scale: the scales of both halves in these lanes.
-*/
+/* DECODE_GROUP quants as values: the compiler makes scalar code of conversions from 8 bits. */
 #if defined(HAS_AVX512)
 
-typedef __m512i group_quants;
-
-INLINED __m128i half_group (const int8_t *q) {
-  return _mm_loadu_si128((const __m128i *)(const void *)q);
-}
-
 INLINED void values_of (const int8_t *q, block_lanes *y) {
-  y[0] = (block_lanes)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(half_group(q)));
-}
-
-INLINED group_quants group_load (const int8_t *q) {
-  return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)q));
-}
-
-INLINED block_lanes group_dot (group_quants w, const int8_t *q) {
-  return (block_lanes)_mm512_cvtepi32_ps(_mm512_madd_epi16(w, group_load(q)));
-}
-
-INLINED block_lanes group_scale (float first, float second) {
-  return (block_lanes)_mm512_mask_blend_ps(0xff00, _mm512_set1_ps(first), _mm512_set1_ps(second));
+  const __m128i group = _mm_loadu_si128((const __m128i *)(const void *)q);
+  y[0] = (block_lanes)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(group));
 }
 
 #elif defined(HAS_AVX2)
-
-typedef __m256i group_quants;
 
 INLINED void values_of (const int8_t *q, block_lanes *y) {
   UNROLL for (int i = 0; i < GROUP_VECTORS; i++) {
@@ -94,24 +65,7 @@ INLINED void values_of (const int8_t *q, block_lanes *y) {
   }
 }
 
-INLINED group_quants group_load (const int8_t *q) {
-  return _mm256_loadu_si256((const __m256i *)(const void *)q);
-}
-
-/* Sizes of w times x with the signs of w: two products fit into 16 bits, of 128 and 127. */
-INLINED block_lanes group_dot (group_quants w, const int8_t *q) {
-  const __m256i two = _mm256_maddubs_epi16(_mm256_abs_epi8(w),
-                                           _mm256_sign_epi8(group_load(q), w));
-  return (block_lanes)_mm256_cvtepi32_ps(_mm256_madd_epi16(two, _mm256_set1_epi16(1)));
-}
-
-INLINED block_lanes group_scale (float first, float second) {
-  return (block_lanes)_mm256_blend_ps(_mm256_set1_ps(first), _mm256_set1_ps(second), 0xf0);
-}
-
 #else
-
-typedef const int8_t *group_quants;
 
 INLINED void values_of (const int8_t *q, block_lanes *y) {
   int32_t wide[DECODE_GROUP];
@@ -121,9 +75,17 @@ INLINED void values_of (const int8_t *q, block_lanes *y) {
   memcpy(y, values, sizeof values);
 }
 
-INLINED group_quants group_load (const int8_t *q) { return q; }
+#endif
 
-INLINED block_lanes group_dot (group_quants w, const int8_t *q) {
+
+/*
+** {==================================================================
+** Products of rounded rows on levels without instructions for them, as maddubs.h has them for others
+** ===================================================================
+*/
+
+/* Products of the quants of a ROUND_GROUP, added up in lanes: the first half those of 16 elements. */
+INLINED block_lanes group_dot (const int8_t *w, const int8_t *q) {
   enum { EACH = ROUND_GROUP / BLOCK_LANES };
   block_lanes y;
   for (int l = 0; l < BLOCK_LANES; l++) {
@@ -134,13 +96,12 @@ INLINED block_lanes group_dot (group_quants w, const int8_t *q) {
   return y;
 }
 
+/* The scales of both halves, in these lanes. */
 INLINED block_lanes group_scale (float first, float second) {
   block_lanes v;
   for (int l = 0; l < BLOCK_LANES; l++) v[l] = l < BLOCK_LANES / 2 ? first : second;
   return v;
 }
-
-#endif
 
 /* }================================================================== */
 
