@@ -12,8 +12,9 @@
 
 /*
 ** Elements in order, as bytes: of q8_0 the signed quants, of other types the quants plus UP_name,
-** which are not negative. Numbers of groups of 32 elements stand in order in the first vector; those
-** of groups of 16 as sums of quants come: groups 0, 2, 4, 6, 1, 3, 5 and 7, then the next eight.
+** which are not negative. Numbers of groups of 32 elements stand in order in the first vector;
+** those of groups of 16 as sums of quants come: groups 0, 2, 4, 6, 1, 3, 5 and 7, then the next
+** eight.
 */
 typedef struct quant_span {
   __m256i q[SPAN / 32];
