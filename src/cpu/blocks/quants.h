@@ -80,11 +80,11 @@ INLINED void values_of (const int8_t *q, block_lanes *y) {
 
 /*
 ** {==================================================================
-** Products of rounded rows on levels without instructions for them, as maddubs.h has them for others
+** Products of rounded rows, on levels without instructions for them (maddubs.h)
 ** ===================================================================
 */
 
-/* Products of the quants of a ROUND_GROUP, added up in lanes: the first half those of 16 elements. */
+/* Products of the quants of a ROUND_GROUP, in lanes: the first half has those of 16 elements. */
 INLINED block_lanes group_dot (const int8_t *w, const int8_t *q) {
   enum { EACH = ROUND_GROUP / BLOCK_LANES };
   block_lanes y;

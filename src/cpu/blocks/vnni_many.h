@@ -197,7 +197,8 @@ VNNI INLINED void vnni_panels (const vnni_columns *first_panel, const panel_form
 
 /* Functions of a type: compilers make code for each. 'multiply' is of kept panels. */
 typedef struct vnni_type {
-  void (*products) (const product_rows *at, const vnni_span *x, int64_t k, int64_t m, int64_t y_row);
+  void (*products) (const product_rows *at, const vnni_span *x, int64_t k, int64_t m,
+                    int64_t y_row);
   vnni_rows_loader load_rows;
   void (*keep) (uint8_t *to, const uint8_t *w, int64_t w_row, int64_t bytes, int64_t k,
                 int64_t rows);
