@@ -139,12 +139,6 @@ static const char *gpu_rng_set (device *d, const uint64_t state[2]) {
   return fails(d);
 }
 
-static const char *gpu_copy (device *to, void *data, device *from, const void *from_data,
-                             size_t bytes) {
-  (void)from;
-  return gpu_move(to, data, from_data, bytes);
-}
-
 /* An event is the device, which has one time. A failure is one of the device itself. */
 static device_event *gpu_event (device *d) {
   gpu *g = (gpu *)d;
@@ -205,8 +199,8 @@ static const char *gpu_set_step (device *d, device_capture *c, int which, const 
 static const accelerator functions = {
   .wait = gpu_wait, .memory = gpu_memory, .reset_peak = gpu_reset_peak, .limit = gpu_limit,
   .trim = gpu_trim, .block = gpu_block, .precision = gpu_precision, .products = gpu_products,
-  .seed = gpu_seed, .rng_get = gpu_rng_get, .rng_set = gpu_rng_set, .copy = gpu_copy,
-  .send = gpu_move, .receive = gpu_move, .event_record = gpu_event, .event_elapsed = gpu_elapsed,
+  .seed = gpu_seed, .rng_get = gpu_rng_get, .rng_set = gpu_rng_set,
+  .event_record = gpu_event, .event_elapsed = gpu_elapsed,
   .event_drop = gpu_event_drop, .stream = gpu_stream, .after = gpu_after, .before = gpu_before,
   .capture_begin = gpu_capture_begin, .capture_end = gpu_capture_end,
   .capture_replay = gpu_replay, .capture_drop = gpu_capture_drop, .capture_set_step = gpu_set_step

@@ -69,7 +69,7 @@ static const char *blocks_unpack (cpu *self, const work *w) {
 #define SPAN_ROWS (BLOCK_LANES == 8 ? 4 : 8)   /* rows of x that a decoded span serves */
 #define SUM_ROWS (BLOCK_LANES == 16 ? 4 : 2)   /* of y, whose sums stay in registers */
 #define SUM_COLUMNS (BLOCK_LANES == 16 ? 3 : 2)
-#define SUM_NEAR (1 << 14)                     /* bytes of x that stay in the nearest cache */
+#define SUM_NEAR (1 << 14)                     /* bytes that stay in the nearest cache */
 #define SUM_WIDE (1 << 18)                     /* of values of w that stay in the next one */
 #define STOP_PRODUCTS (1 << 20)                /* products between two questions whether to stop */
 #define SUM_STOPS 1024                         /* rows of x between two questions whether to stop */
@@ -242,7 +242,7 @@ static void back_piece (void *arg, int64_t first, int64_t end) {
 typedef struct vnni_product {
   block_product *p;
   const vnni_type *type;
-  vnni_span *x;
+  rounded_span *x;
   int64_t tile;                    /* of rows of x */
   int64_t kept_panel;              /* bytes */
   uint8_t *kept;                   /* all panels; or NULL */
@@ -270,8 +270,8 @@ static void vnni_row_piece (void *arg, int64_t first, int64_t end) {
   const int64_t some = STOP_PRODUCTS / (p->k * p->m) + 1;
   for (int64_t n = first; n < end && !cpu_stopped(p->self); n += some) {
     const product_rows at = {.w = (const uint8_t *)p->w + n * p->w_row, .w_row = p->w_row,
-                          .n = smaller(some, end - n), .soon = soon, .y = p->y + n,
-                          .bias = p->bias != NULL ? p->bias + n : NULL};
+                             .n = smaller(some, end - n), .soon = soon, .y = p->y + n,
+                             .bias = p->bias != NULL ? p->bias + n : NULL};
     v->type->products(&at, v->x, p->k, p->m, p->y_row);
   }
 }
@@ -354,11 +354,11 @@ static void vnni_keep (vnni_product *v) {
 
 
 static const char *vnni_run (block_product *p) {
-  const int64_t rows = vnni_padded(p->m), n = rows * vnni_spans(p->k);
+  const int64_t rows = vnni_padded(p->m), n = rows * spans_of(p->k);
   const int64_t panels = (p->n + VNNI_COLUMNS - 1) / VNNI_COLUMNS;
-  _Alignas(VECTOR_BYTES) vnni_span few[8];         /* one row, most often: memory takes its time */
+  _Alignas(VECTOR_BYTES) rounded_span few[8];      /* one row, most often: memory takes its time */
   void *scratch = NULL;
-  vnni_span *x = n <= 8 ? few : aligned_scratch(p, (size_t)n * sizeof *x, &scratch);
+  rounded_span *x = n <= 8 ? few : aligned_scratch(p, (size_t)n * sizeof *x, &scratch);
   if (x == NULL) return cpu_no_memory;
   const vnni_type *t = &vnni_types[p->type];
   vnni_product v = {.p = p, .type = t, .x = x, .kept_panel = panel_bytes(t->kept, p->k)};
@@ -393,7 +393,7 @@ static void round_piece (void *arg, int64_t first, int64_t end) {
 }
 
 
-/* Some rows of w at a time stay in the nearest cache while rows of x are multiplied by them. */
+/* Some rows of w, of at most a byte an element or little more, stay in the nearest cache. */
 static void rounded_piece (void *arg, int64_t first, int64_t end) {
   const maddubs_product *v = arg;
   const block_product *p = v->p;
@@ -426,6 +426,26 @@ static const char *run_rounded (block_product *p) {
 }
 
 #else
+
+/* Products of the quants of a ROUND_GROUP, in lanes: the first half has those of 16. */
+INLINED block_lanes group_dot (const int8_t *w, const int8_t *q) {
+  enum { EACH = ROUND_GROUP / BLOCK_LANES };
+  block_lanes y;
+  for (int l = 0; l < BLOCK_LANES; l++) {
+    int sum = 0;
+    for (int i = 0; i < EACH; i++) sum += w[l * EACH + i] * q[l * EACH + i];
+    y[l] = (float)sum;
+  }
+  return y;
+}
+
+/* The scales of both halves, in these lanes. */
+INLINED block_lanes group_scale (float first, float second) {
+  block_lanes v;
+  for (int l = 0; l < BLOCK_LANES; l++) v[l] = l < BLOCK_LANES / 2 ? first : second;
+  return v;
+}
+
 
 static void round_row (const rounded *to, const float *x, int64_t row, int64_t k) {
   int8_t *q = to->q + row * k;

@@ -18,17 +18,10 @@
 #define HAS_MADDUBS 1
 #define MADDUBS_ROWS 4             /* of x, at a time */
 
-/* SPAN elements of a row of x, the end of a row filled with zeros; numbers as in quant_span. */
-typedef struct rounded_span {
-  int8_t q[SPAN];
-  float scale[SPAN_GROUPS], sum[SPAN_GROUPS];      /* sum: of its elements' values */
-  int32_t offset[SPAN_GROUPS];     /* what the sum of products is less than with unsigned quants */
-} rounded_span;
-
-
-static inline int64_t spans_of (int64_t k) { return (k + SPAN - 1) / SPAN; }
-
-/* The numbers of 32 elements. 'up' is what was added to each quant of w, whose groups are these. */
+/*
+** The numbers of 32 elements, placed as in quant_span. 'up' is what was added to each quant of w,
+** whose groups are these.
+*/
 INLINED void round_numbers (rounded_span *to, int g, int group, int up, float scale,
                             const int32_t sums[2]) {
   for (int half = 0; half < 2; half++) {
@@ -111,13 +104,6 @@ INLINED void add_span (const quant_form f, const quant_span *w, const rounded_sp
     if (f.least) sum[i] = _mm256_fmadd_ps(w->least[i], _mm256_loadu_ps(x->sum + 8 * i), sum[i]);
   }
 }
-
-INLINED float sum_of_eight (__m256 v) {
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
-
 
 /* Adds the first n blocks of a span, or of its first half, with 'rows' rows of x. */
 INLINED void quant_step (const quant_form f, const uint8_t *w, int n, const bool whole,

@@ -26,18 +26,22 @@ INLINED void block_store (float *at, block_lanes v) { memcpy(at, &v, sizeof v); 
 INLINED block_lanes block_all (float x) { return x - (block_lanes){0}; }
 
 /* Halves are added up, and halves of the sums. */
-INLINED float block_sum (block_lanes v) {
-#if defined(HAS_AVX512)
-  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256((__m512)v),
-                                     _mm512_extractf32x8_ps((__m512)v, 1));
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-#elif defined(HAS_AVX2)
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128((__m256)v),
-                                 _mm256_extractf128_ps((__m256)v, 1));
-#endif
 #if defined(HAS_AVX512) || defined(HAS_AVX2)
+
+INLINED float sum_of_eight (__m256 v) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+#endif
+
+INLINED float block_sum (block_lanes v) {
+#if defined(HAS_AVX512)
+  return sum_of_eight(_mm256_add_ps(_mm512_castps512_ps256((__m512)v),
+                                    _mm512_extractf32x8_ps((__m512)v, 1)));
+#elif defined(HAS_AVX2)
+  return sum_of_eight((__m256)v);
 #else
   float sums[BLOCK_LANES];
   block_store(sums, v);
@@ -76,33 +80,5 @@ INLINED void values_of (const int8_t *q, block_lanes *y) {
 }
 
 #endif
-
-
-/*
-** {==================================================================
-** Products of rounded rows, on levels without instructions for them (maddubs.h)
-** ===================================================================
-*/
-
-/* Products of the quants of a ROUND_GROUP, in lanes: the first half has those of 16 elements. */
-INLINED block_lanes group_dot (const int8_t *w, const int8_t *q) {
-  enum { EACH = ROUND_GROUP / BLOCK_LANES };
-  block_lanes y;
-  for (int l = 0; l < BLOCK_LANES; l++) {
-    int sum = 0;
-    for (int i = 0; i < EACH; i++) sum += w[l * EACH + i] * q[l * EACH + i];
-    y[l] = (float)sum;
-  }
-  return y;
-}
-
-/* The scales of both halves, in these lanes. */
-INLINED block_lanes group_scale (float first, float second) {
-  block_lanes v;
-  for (int l = 0; l < BLOCK_LANES; l++) v[l] = l < BLOCK_LANES / 2 ? first : second;
-  return v;
-}
-
-/* }================================================================== */
 
 #endif

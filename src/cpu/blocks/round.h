@@ -43,6 +43,19 @@ static inline float round_group (const float *x, int8_t *q, int32_t sums[2]) {
 }
 
 
+/*
+** SPAN elements of a row of x, the end of a row filled with zeros. How numbers of groups stand is
+** said where they are made (maddubs.h, vnni.h).
+*/
+typedef struct rounded_span {
+  int8_t q[SPAN];
+  float scale[SPAN_GROUPS], sum[SPAN_GROUPS];      /* sum: of its elements' values */
+  int32_t offset[SPAN_GROUPS];     /* what the sum of products is less than with quants as loaded */
+} rounded_span;
+
+static inline int64_t spans_of (int64_t k) { return (k + SPAN - 1) / SPAN; }
+
+
 /* n rows of w, and columns of y; 'bias' is NULL, or has a number for each. */
 typedef struct product_rows {
   const uint8_t *w;

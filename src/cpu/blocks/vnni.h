@@ -25,21 +25,12 @@
 #define LANE (SPAN / VNNI_LANES)   /* elements of a span in a lane */
 
 /*
-** SPAN elements of a row of x, the end of a row filled with zeros. The numbers of sixteen elements
-** stand as in 'loaded': those at 16 (4 i + j) in lane 4 j + i; where the groups of w have 32, the
-** number of both halves stands in the lane of either. Where quants of w are loaded in another
-** order, x and its numbers stand in that; across, the offsets are in even lanes alone.
+** In a rounded_span the numbers of sixteen elements stand as in 'loaded': those at 16 (4 i + j) in
+** lane 4 j + i; where the groups of w have 32, the number of both halves stands in the lane of
+** either. Where quants of w are loaded in another order, x and its numbers stand in that; across,
+** the offsets are in even lanes alone.
 */
-typedef struct vnni_span {
-  int8_t q[SPAN];
-  float scale[SPAN_GROUPS], sum[SPAN_GROUPS];      /* sum: of its elements' values */
-  int32_t offset[SPAN_GROUPS];     /* what the sum of products is less than with quants as loaded */
-} vnni_span;
-
-
 static inline bool has_vnni (void) { return __builtin_cpu_supports("avx512vnni"); }
-
-static inline int64_t vnni_spans (int64_t k) { return (k + SPAN - 1) / SPAN; }
 
 /* In each 128 bits the sums of a, of b, of c and of d there. */
 INLINED __m512i sums_of_four (__m512i a, __m512i b, __m512i c, __m512i d) {
@@ -139,7 +130,7 @@ INLINED __m512i lanes_of_sums (quant_order order) {
 ** and groups are these, and whose quants are loaded in that order. Its spans are at intervals of
 ** 'rows' of them: those of some rows lie together.
 */
-VNNI static void vnni_round (vnni_span *to, int64_t rows, const float *x, int64_t k, int zero,
+VNNI static void vnni_round (rounded_span *to, int64_t rows, const float *x, int64_t k, int zero,
                              int group, quant_order order) {
   const __m512i of_sizes = lanes_of_sizes(order), of_sums = lanes_of_sums(order);
   for (; k > 0; k -= SPAN, x += SPAN, to += rows) {
@@ -180,7 +171,7 @@ VNNI static void vnni_round (vnni_span *to, int64_t rows, const float *x, int64_
 
 
 /* Products of the quants of a span, added up for each group. */
-VNNI INLINED __m512i vnni_sums_of_groups (const loaded *s, const vnni_span *x,
+VNNI INLINED __m512i vnni_sums_of_groups (const loaded *s, const rounded_span *x,
                                           const int group) {
   __m512i dots[SPAN_VECTORS];
   UNROLL for (int i = 0; i < SPAN_VECTORS; i++)
@@ -191,7 +182,7 @@ VNNI INLINED __m512i vnni_sums_of_groups (const loaded *s, const vnni_span *x,
 }
 
 /* Products of quants across: those of sixteen elements in the four sums of a lane. */
-VNNI INLINED void vnni_dots_across (const __m512i q[SPAN_VECTORS], const vnni_span *x,
+VNNI INLINED void vnni_dots_across (const __m512i q[SPAN_VECTORS], const rounded_span *x,
                                     __m512i dots[2]) {
   UNROLL for (int i = 0; i < 2; i++) {
     dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), q[2 * i],
@@ -201,7 +192,7 @@ VNNI INLINED void vnni_dots_across (const __m512i q[SPAN_VECTORS], const vnni_sp
 }
 
 /* The same, added up for each group, with the offset. Sums of eight products are below 32768. */
-VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x, bool has_offset) {
+VNNI INLINED __m512i vnni_sums_across (const loaded *s, const rounded_span *x, bool has_offset) {
   const __m512i offset = has_offset ? _mm512_load_si512(x->offset) : _mm512_setzero_si512();
   __m512i dots[2];
   vnni_dots_across(s->q, x, dots);
@@ -211,7 +202,7 @@ VNNI INLINED __m512i vnni_sums_across (const loaded *s, const vnni_span *x, bool
 }
 
 /* Products of quants in halves, added up for each group of 32. */
-VNNI INLINED __m256i vnni_sums_in_halves (const loaded_halves *s, const vnni_span *x) {
+VNNI INLINED __m256i vnni_sums_in_halves (const loaded_halves *s, const rounded_span *x) {
   __m512i dots[2];
   vnni_dots_across(s->q, x, dots);
   if (s->shift > 0) dots[1] = _mm512_srai_epi32(dots[1], (unsigned)s->shift);
@@ -225,8 +216,8 @@ VNNI INLINED __m256i vnni_sums_in_halves (const loaded_halves *s, const vnni_spa
 
 
 /* vnni_step of quants in halves: the sums of groups stand in the first half of 'sum'. */
-VNNI INLINED void vnni_step_in_halves (const heed_type type, const uint8_t *w, const vnni_span *x,
-                                       const int rows, __m512 *sum) {
+VNNI INLINED void vnni_step_in_halves (const heed_type type, const uint8_t *w,
+                                       const rounded_span *x, const int rows, __m512 *sum) {
   loaded_halves s;
   load_span_in_halves(type, w, &s);
   UNROLL for (int r = 0; r < rows; r++) {
@@ -244,7 +235,7 @@ VNNI INLINED void vnni_step_in_halves (const heed_type type, const uint8_t *w, c
 ** the numbers of x do. Blocks across may be pairs of four rows: see load.h.
 */
 VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int group,
-                             const uint8_t *w, int64_t pair, int n, const vnni_span *x,
+                             const uint8_t *w, int64_t pair, int n, const rounded_span *x,
                              const int rows, __m512 *sum) {
   const bool across = order_of(type) == QUANTS_ACROSS;
   loaded s;
@@ -255,7 +246,7 @@ VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int gro
   if (across) load_span_across(type, w, pair, n, &s);
   else load_span(type, w, n, &s);
   UNROLL for (int r = 0; r < rows; r++) {
-    const vnni_span *each = x + r;
+    const rounded_span *each = x + r;
     const bool has_offset = loaded_zero(type) > 0;
     __m512i all = across ? vnni_sums_across(&s, each, has_offset)
                          : vnni_sums_of_groups(&s, each, group);
@@ -271,7 +262,7 @@ VNNI INLINED void vnni_step (const heed_type type, bool has_least, const int gro
 /* The sums of a row of w, of k elements, without those behind the last whole span. */
 VNNI INLINED void vnni_whole (const heed_type type, const int elements, const int bytes,
                               bool has_least, const int group, const uint8_t *w,
-                              bool soon, const vnni_span *x, int64_t k, const int rows,
+                              bool soon, const rounded_span *x, int64_t k, const int rows,
                               __m512 *sum) {
   UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm512_setzero_ps();
   for (; k >= SPAN; k -= SPAN, w += SPAN / elements * bytes, x += rows) {
@@ -302,7 +293,7 @@ INLINED float vnni_sum (__m512 sum, const int group, quant_order order) {
 /* The products of a row of w with some rows of x, at intervals of y_row in y. */
 VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int bytes,
                              bool has_least, const int group, const uint8_t *w, bool soon,
-                             const vnni_span *x, int64_t k, const int rows, float *y,
+                             const rounded_span *x, int64_t k, const int rows, float *y,
                              int64_t y_row, float bias) {
   const int n = (int)(k % SPAN) / elements;
   __m512 sum[VNNI_MANY - 1];
@@ -316,7 +307,7 @@ VNNI INLINED void vnni_dots (const heed_type type, const int elements, const int
 
 
 /* A pair of blocks of a span of x, across, four times: for the same pair of four rows of w. */
-INLINED void vnni_repeat (vnni_span *to, const vnni_span *x, int pair) {
+INLINED void vnni_repeat (rounded_span *to, const rounded_span *x, int pair) {
   for (int i = 0; i < SPAN_VECTORS; i++) {
     const __m128i *lane = (const __m128i *)(const void *)(x->q + 64 * i) + pair;
     _mm512_store_si512(to->q + 64 * i, _mm512_broadcast_i32x4(_mm_load_si128(lane)));
@@ -336,8 +327,8 @@ INLINED void vnni_repeat (vnni_span *to, const vnni_span *x, int pair) {
 */
 VNNI INLINED void vnni_four (const heed_type type, const int elements, const int bytes,
                              bool has_least, const int group, const product_rows *at, int64_t i,
-                             const vnni_span *x, int64_t k, const int rows,
-                             const vnni_span *tails, int64_t y_row) {
+                             const rounded_span *x, int64_t k, const int rows,
+                             const rounded_span *tails, int64_t y_row) {
   const uint8_t *w = at->w + i * at->w_row;
   __m512 sum[4][VNNI_MANY - 1];
   ONE_BY_ONE for (int c = 0; c < 4; c++)
@@ -367,8 +358,9 @@ VNNI INLINED void vnni_four (const heed_type type, const int elements, const int
 
 VNNI INLINED void vnni_columns_of (const heed_type type, const int elements, const int bytes,
                                    bool has_least, const int group, product_rows at,
-                                   const vnni_span *x, int64_t k, const int rows, int64_t y_row) {
-  vnni_span tails[(VNNI_MANY - 1) * TAIL_PAIRS];
+                                   const rounded_span *x, int64_t k, const int rows,
+                                   int64_t y_row) {
+  rounded_span tails[(VNNI_MANY - 1) * TAIL_PAIRS];
   int64_t i = 0;
   if (order_of(type) == QUANTS_ACROSS && k % (2 * elements) == 0) {
     for (int p = 0; p < k % SPAN / (2 * elements); p++)
@@ -386,7 +378,7 @@ VNNI INLINED void vnni_columns_of (const heed_type type, const int elements, con
 /* The same with m rows of x, fewer than VNNI_MANY. */
 VNNI INLINED void vnni_products (const heed_type type, const int elements, const int bytes,
                                  bool has_least, const int group, const product_rows *at,
-                                 const vnni_span *x, int64_t k, int64_t m, int64_t y_row) {
+                                 const rounded_span *x, int64_t k, int64_t m, int64_t y_row) {
   if (m == 1)
     vnni_columns_of(type, elements, bytes, has_least, group, *at, x, k, 1, y_row);
   else if (m == 2)

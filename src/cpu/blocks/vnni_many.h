@@ -32,7 +32,7 @@ static inline int64_t vnni_tile_rows (int64_t m, int64_t r, int64_t most) {
 }
 
 static inline int64_t vnni_place (int64_t r, int64_t k, int64_t most) {
-  return r / most * most * vnni_spans(k) + r % most;
+  return r / most * most * spans_of(k) + r % most;
 }
 
 
@@ -71,7 +71,7 @@ typedef __m512 vnni_sums[SPAN / DECODE_GROUP * VNNI_TILE * VNNI_VECTORS];
 ** sums; the first span's are all there is of them.
 */
 VNNI INLINED void vnni_group (const panel_form f, const panel_factors *by, const uint8_t *w,
-                              const vnni_span *x, int e, const bool is_first, const int rows,
+                              const rounded_span *x, int e, const bool is_first, const int rows,
                               __m512 *sum) {
   const int number = 4 * (e % LANE / DECODE_GROUP) + e / LANE;
   __m512i all[VNNI_TILE][VNNI_VECTORS];
@@ -109,7 +109,7 @@ VNNI INLINED void vnni_group (const panel_form f, const panel_factors *by, const
 
 /* The groups of a span, at w; 'next' is the same span of the next tile of x. */
 VNNI INLINED void vnni_add_span (vnni_columns *c, const panel_form f, const uint8_t *w,
-                                 const vnni_span *x, const vnni_span *next, int64_t k,
+                                 const rounded_span *x, const rounded_span *next, int64_t k,
                                  const bool is_first, const int rows, vnni_sums sum) {
   const panel_factors by = panel_begin(f, w);
   const uint8_t *at = w + panel_head(f);
@@ -138,9 +138,9 @@ INLINED __m512 vnni_total (const __m512 *sum, int each, const int group) {
 }
 
 /* Of all rows of a tile, which are at x, m rows of y from row i on. */
-VNNI INLINED void vnni_tile (vnni_columns *c, const panel_form f, const vnni_span *x, int64_t i,
+VNNI INLINED void vnni_tile (vnni_columns *c, const panel_form f, const rounded_span *x, int64_t i,
                              int64_t m, const int rows) {
-  const int64_t spans = vnni_spans(c->k);
+  const int64_t spans = spans_of(c->k);
   const int64_t bytes = panel_bytes(f, SPAN);
   float *y = c->y + i * c->y_row;
   vnni_sums sum;
@@ -164,11 +164,11 @@ VNNI INLINED void vnni_tile (vnni_columns *c, const panel_form f, const vnni_spa
 
 
 /* Rows of y from 'first' on, where a tile begins; x has all of them. */
-VNNI INLINED void vnni_tiles (vnni_columns *c, const panel_form f, const vnni_span *x,
+VNNI INLINED void vnni_tiles (vnni_columns *c, const panel_form f, const rounded_span *x,
                               int64_t first, int64_t end, const int most) {
   for (int64_t i = first; i < end; i += most) {
     const int64_t m = smaller(end - i, most);
-    const vnni_span *rows = x + vnni_place(i, c->k, most);
+    const rounded_span *rows = x + vnni_place(i, c->k, most);
     if (most == VNNI_TILE && m <= VNNI_HALF) vnni_tile(c, f, rows, i, m, VNNI_HALF);
     else vnni_tile(c, f, rows, i, m, most);
   }
@@ -180,7 +180,7 @@ VNNI INLINED void vnni_tiles (vnni_columns *c, const panel_form f, const vnni_sp
 ** the caches meanwhile.
 */
 VNNI INLINED void vnni_panels (const vnni_columns *first_panel, const panel_form f,
-                               const vnni_span *x, int64_t first, int64_t end, const int most,
+                               const rounded_span *x, int64_t first, int64_t end, const int most,
                                int64_t panels) {
   vnni_columns c = *first_panel;
   const int64_t bytes = panel_bytes(f, c.k);
@@ -197,13 +197,13 @@ VNNI INLINED void vnni_panels (const vnni_columns *first_panel, const panel_form
 
 /* Functions of a type: compilers make code for each. 'multiply' is of kept panels. */
 typedef struct vnni_type {
-  void (*products) (const product_rows *at, const vnni_span *x, int64_t k, int64_t m,
+  void (*products) (const product_rows *at, const rounded_span *x, int64_t k, int64_t m,
                     int64_t y_row);
   vnni_rows_loader load_rows;
   void (*keep) (uint8_t *to, const uint8_t *w, int64_t w_row, int64_t bytes, int64_t k,
                 int64_t rows);
   void (*widen) (const uint8_t *from, int64_t k, uint8_t *to);
-  void (*multiply) (const vnni_columns *c, const vnni_span *x, int64_t first, int64_t end,
+  void (*multiply) (const vnni_columns *c, const rounded_span *x, int64_t first, int64_t end,
                     int64_t most, int64_t panels);
   panel_form kept, wide;
   int elements, zero;
@@ -213,7 +213,7 @@ typedef struct vnni_type {
 #define KEPT(name, group, least) {BITS_##name, NUMBER_##name, group, least}
 
 #define BLOCK(NAME, name, elements, bytes, least, group, ...) \
-  VNNI static void vnni_products_##name (const product_rows *at, const vnni_span *x, int64_t k, \
+  VNNI static void vnni_products_##name (const product_rows *at, const rounded_span *x, int64_t k, \
                                          int64_t m, int64_t y_row) { \
     vnni_products(HEED_##NAME, elements, bytes, least, group, at, x, k, m, y_row); \
   } \
@@ -229,7 +229,7 @@ typedef struct vnni_type {
   static void widen_##name (const uint8_t *from, int64_t k, uint8_t *to) { \
     widen((panel_form)KEPT(name, group, least), from, k, to); \
   } \
-  VNNI static void multiply_##name (const vnni_columns *c, const vnni_span *x, int64_t first, \
+  VNNI static void multiply_##name (const vnni_columns *c, const rounded_span *x, int64_t first, \
                                     int64_t end, int64_t most, int64_t panels) { \
     const panel_form f = KEPT(name, group, least); \
     if (most == 1) vnni_panels(c, f, x, first, end, 1, panels); \
@@ -261,7 +261,7 @@ static bool vnni_is_direct (const vnni_type *t, int64_t m) {
 }
 
 /* Wide panels. */
-VNNI static void vnni_multiply (const vnni_type *t, vnni_columns *c, const vnni_span *x,
+VNNI static void vnni_multiply (const vnni_type *t, vnni_columns *c, const rounded_span *x,
                                 int64_t first, int64_t end) {
   const panel_form f = t->wide;
   if (f.group == DECODE_GROUP && f.least)

@@ -63,7 +63,7 @@ INLINED int64_t panel_head (const panel_form f) {                    /* of a spa
 }
 
 INLINED int64_t panel_bytes (const panel_form f, int64_t k) {
-  return vnni_spans(k) * panel_head(f) + k / f.group * panel_group(f);
+  return spans_of(k) * panel_head(f) + k / f.group * panel_group(f);
 }
 
 
