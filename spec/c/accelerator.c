@@ -7,7 +7,7 @@
 
 /*
 ** {==================================================================
-** What there is, and what it is asked for
+** Devices, and what they are asked for
 ** ===================================================================
 */
 
@@ -287,7 +287,7 @@ static void values_travel (heed_context *cx) {
 }
 
 
-/* What a device lacks is composed, done by the CPU, or refused. */
+/* Work that a device lacks is composed, done by the CPU, or refused. */
 static void kinds_may_lack (heed_context *cx) {
   static const float ones[32] = {1, 1, 1, 1};
   const int64_t size[] = {1, 32};

@@ -56,7 +56,7 @@ static const char *fails (device *d) {
   return g->fails;
 }
 
-/* Its memory is there while it works. */
+/* A device's memory can be read and written while the device works, and not otherwise. */
 static void reach (gpu *g, bool yes) {
   if (mprotect(g->data, MEMORY, yes ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) abort();
 }

@@ -139,7 +139,7 @@ static void hosts_give_gradients (heed_context *cx) {
 }
 
 
-/* What is laid over a tensor there has its part of the gradient. */
+/* Values that are laid over a tensor there have their part of the gradient. */
 static void views_are_changed (heed_context *cx) {
   const float wanted[N] = {1, 3, 3, 1};
   float got[N] = {0};

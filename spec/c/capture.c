@@ -285,7 +285,7 @@ static void keeps_first_gradients (heed_context *cx) {
 }
 
 
-/* Nor has a graph what a capture that was dropped was to make for it. */
+/* A graph lacks the saved values that a capture was to make and that was dropped. */
 static void loses_saved_values (heed_context *cx) {
   heed_tensor *w = vector(cx, 7), *x = vector(cx, 1), *seed = vector(cx, 4);
   check(heed_require_grad(w, true) && heed_capture_begin(cx, DEVICE), "a capture begins");

@@ -1,28 +1,18 @@
 /*
 ** pass_stops.c - backward passes that are interrupted, at each poll of theirs while they look for
 ** their nodes and bring them into order: nothing has changed, and the next pass is as ever.
-** core_poll is counted here.
+** See polls.h.
 */
 
 #include <stdio.h>
 #include <string.h>
 
 #include "heed.h"
-#include "memory/context.h"
+#include "polls.h"
 
 enum { STEPS = 3000, NODES = 2 * STEPS + 2 };        /* a sum and a product each, leaf and root */
 
 static int failures = 0;
-static long polls, countdown = -1;
-
-bool __real_core_poll (heed_context *cx, const char *function);
-bool __wrap_core_poll (heed_context *cx, const char *function);
-
-bool __wrap_core_poll (heed_context *cx, const char *function) {
-  polls++;
-  if (countdown >= 0 && countdown-- == 0) heed_interrupt(cx);
-  return __real_core_poll(cx, function);
-}
 
 
 static void check (bool good, const char *what, long at) {

@@ -1,6 +1,6 @@
 /*
 ** text_stops.c - tokenizers that are interrupted: every loop over a text polls, so that a long one
-** ends soon, wherever it is; the call after it is as before. core_poll is counted here.
+** ends soon, wherever it is; the call after it is as before. See polls.h.
 */
 
 #include <stdio.h>
@@ -8,19 +8,9 @@
 #include <string.h>
 
 #include "heed_text.h"
-#include "memory/context.h"
+#include "polls.h"
 
 static int failures = 0;
-static long polls, countdown = -1;
-
-bool __real_core_poll (heed_context *cx, const char *function);
-bool __wrap_core_poll (heed_context *cx, const char *function);
-
-bool __wrap_core_poll (heed_context *cx, const char *function) {
-  polls++;
-  if (countdown >= 0 && countdown-- == 0) heed_interrupt(cx);
-  return __real_core_poll(cx, function);
-}
 
 
 static void check (bool good, const char *name, const char *what, long at) {

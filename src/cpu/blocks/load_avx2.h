@@ -27,8 +27,13 @@ enum {
 };
 
 /* The numbers of groups of 16 in that order. */
-static const int8_t group_places[SPAN_GROUPS] = {0, 2, 4, 6, 1, 3, 5, 7,
-                                                 8, 10, 12, 14, 9, 11, 13, 15};
+static const uint8_t group_places[SPAN_GROUPS] = {0, 2, 4, 6, 1, 3, 5, 7,
+                                                  8, 10, 12, 14, 9, 11, 13, 15};
+
+
+INLINED __m128i sixteen_bytes (const uint8_t *at) {
+  return _mm_loadu_si128((const __m128i *)(const void *)at);
+}
 
 
 /*
@@ -58,7 +63,7 @@ INLINED __m256 numbers_of_blocks (const uint8_t *at, int bytes, int n, int block
 
 /* The low halves of 16 bytes, then the high ones. */
 INLINED __m256i halves_of_bytes (const uint8_t *at) {
-  const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+  const __m128i bytes = sixteen_bytes(at);
   const __m256i shifts = _mm256_setr_epi64x(0, 0, 4, 4);
   return _mm256_and_si256(_mm256_srlv_epi64(_mm256_broadcastsi128_si256(bytes), shifts),
                           _mm256_set1_epi8(15));
@@ -120,14 +125,9 @@ INLINED __m256 eight_times (__m128i bytes, float factor) {
 
 /* Sixteen numbers of groups. */
 INLINED void sixteen_times (__m128i bytes, float factor, __m256 to[2]) {
-  const __m128i places = _mm_loadu_si128((const __m128i *)(const void *)group_places);
-  const __m128i placed = _mm_shuffle_epi8(bytes, places);
+  const __m128i placed = _mm_shuffle_epi8(bytes, sixteen_bytes(group_places));
   to[0] = eight_times(placed, factor);
   to[1] = eight_times(_mm_unpackhi_epi64(placed, placed), factor);
-}
-
-INLINED __m128i sixteen_bytes (const uint8_t *at) {
-  return _mm_loadu_si128((const __m128i *)(const void *)at);
 }
 
 INLINED void sixes_in_order (const uint8_t *b, quant_span *to) {

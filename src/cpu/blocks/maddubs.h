@@ -48,7 +48,7 @@ static void round_spans (rounded_span *to, const float *x, int64_t k, int group,
 }
 
 
-/* What is known of a type where code is made for it. */
+/* The facts of a type for which code is made. */
 typedef struct quant_form {
   heed_type type;
   int elements, bytes;
